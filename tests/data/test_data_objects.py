@@ -182,6 +182,13 @@ def test_rows_of_hugging_face() -> None:
     assert labels == LABELS
 
 
+def test_pictures_under_the_name_of_the_input() -> None:
+    rows = [{"x": picture, "label": label} for picture, label in zip(pictures(), LABELS, strict=True)]
+    values, labels = read(rows, preprocess=RECIPE)
+    np.testing.assert_array_equal(values, PIXELS.astype(np.float32))
+    assert labels == LABELS
+
+
 def test_one_picture() -> None:
     values, _ = read(pictures()[2], preprocess=RECIPE)
     np.testing.assert_array_equal(values, PIXELS[2:3].astype(np.float32))

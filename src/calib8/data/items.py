@@ -186,6 +186,8 @@ class Items:
         if len(names) > 1 or names[0] in row:
             label_names = [key for key in row if key in LABEL_NAMES and key not in names]
             label = row[label_names[0]] if len(label_names) == 1 else None
+            if len(names) == 1 and (_is_path(row[names[0]]) or isinstance(row[names[0]], Image.Image)):
+                return row[names[0]], label
             return {key: value for key, value in row.items() if key not in label_names}, label
         columns = [key for key, value in row.items() if key not in LABEL_NAMES and _could_be_input(value)]
         if len(columns) != 1:
