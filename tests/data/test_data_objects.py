@@ -11,7 +11,14 @@ import numpy.typing as npt
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    TensorDataset,
+)
 
 from calib8.data import streams
 from calib8.data.opening import open_dataset
@@ -293,12 +300,111 @@ def test_reused_arrays_of_a_generator_are_copied() -> None:
         {"boxes": np.zeros((COUNT, 4))},
         np.zeros((COUNT, 4, 4), np.int64),
         torch.zeros(COUNT, 5),
+        torch.rand(COUNT),
+        [],
+        np.zeros((0, 4)),
+        [np.zeros((n, 4)) for n in range(COUNT)],
     ],
 )
 def test_targets_of_other_tasks_are_left_out(targets: Any) -> None:
     values, labels = read([(VALUES, targets)])
     np.testing.assert_array_equal(values, VALUES)
     assert not any(labels)
+
+
+@pytest.mark.parametrize("target", [np.zeros(40, np.int64), 0.7, np.zeros((0, 5)), [], (1, np.zeros(3))])
+def test_targets_of_one_sample_are_left_out(target: Any) -> None:
+    assert read([(row, target) for row in VALUES])[1] == [None] * COUNT
+
+
+def test_a_batch_sampler_of_its_own_is_read_once() -> None:
+    tensor = tensors()
+    random = BatchSampler(RandomSampler(tensor), 2, drop_last=False)  # type: ignore[arg-type]
+    values, _ = read(DataLoader(tensor, batch_sampler=random))  # type: ignore[arg-type]
+    assert sorted(values[:, 0, 0, 0]) == sorted(VALUES[:, 0, 0, 0])
+
+
+def test_a_stream_with_a_length() -> None:
+    class Sized(Streaming):
+        def __len__(self) -> int:
+            return COUNT
+
+    np.testing.assert_array_equal(read(Sized())[0], VALUES)
+
+
+def test_functions_return_any_of_these() -> None:
+    for data in (lambda: TensorDataset(tensors()), Reader, lambda: loader(4), lambda: list(VALUES)):
+        np.testing.assert_array_equal(read(data)[0], VALUES)
+
+
+def test_the_first_item_is_not_lost_to_the_look_at_it() -> None:
+    asked: list[int] = []
+
+    def rows() -> Iterator[Any]:
+        for number in range(COUNT):
+            asked.append(number)
+            yield Image.fromarray(ROWS[number])
+
+    dataset = open_dataset(rows, INPUT, RECIPE)
+    assert asked == [0]
+    assert len(list(dataset)) == COUNT and asked == list(range(COUNT))
+
+
+def test_gray_batches() -> None:
+    inputs = [TensorSpec("x", FLOAT, ("N", 1, 9, 9))]
+    gray = Preprocess(color="gray", mean=(0.0,), scale=(1.0,))
+    digits = torch.from_numpy((np.arange(7 * 81) % 251).astype(np.uint8).reshape(7, 9, 9))
+    dataset = open_dataset(DataLoader(digits, batch_size=4), inputs, gray)  # type: ignore[arg-type]
+    values = np.concatenate([sample.inputs["x"] for sample in dataset])
+    np.testing.assert_array_equal(values[:, 0], digits.numpy())
+
+
+@pytest.mark.parametrize(
+    ("shape", "array", "rows"),
+    [
+        (("T", 80), np.zeros((7, 80)), [7]),
+        (("seq", "batch", 80), np.zeros((50, 1, 80)), [50]),
+        (None, np.zeros((3, 5, 6)), [3]),
+        (("N", 80), np.zeros((3, 80)), [1, 1, 1]),
+        (("batch", "seq"), np.zeros((2, 9)), [1, 1]),
+        ((4, 80), np.zeros((4, 80)), [4]),
+        ((1, 80), np.zeros((3, 80)), [1, 1, 1]),
+    ],
+)
+def test_only_a_batch_is_split(shape: Any, array: Any, rows: list[int]) -> None:
+    dataset = open_dataset([array.astype(np.float32)], [TensorSpec("x", FLOAT, shape)], None)
+    assert [len(sample.inputs["x"]) for sample in dataset] == rows
+
+
+def test_inputs_that_are_no_batches_are_not_split() -> None:
+    inputs = [*INPUT, TensorSpec("size", FLOAT, (2,))]
+    item = {"x": VALUES[:2], "size": np.ones(2, np.float32)}
+    assert [len(sample.inputs["size"]) for sample in open_dataset([item], inputs, None)] == [2]
+    with pytest.raises(DataError, match="has 2 labels for 2 rows"):
+        list(open_dataset([(item, [0, 1])], inputs, None))
+
+
+def test_pictures_with_palettes_differ() -> None:
+    red, green = (Image.new("P", (6, 5)) for _ in range(2))
+    red.putpalette([255, 0, 0] * 256)
+    green.putpalette([0, 255, 0] * 256)
+    one, two = open_dataset([red, green], INPUT, RECIPE).pending()
+    assert one.fingerprint() != two.fingerprint()
+
+
+def test_a_truncated_picture_can_be_passed_over(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (60, 60, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    whole = (tmp_path / "a.png").read_bytes()
+    (tmp_path / "b.png").write_bytes(whole[: len(whole) // 2])
+    for skip_bad in (False, True):
+        with Image.open(tmp_path / "a.png") as good, Image.open(tmp_path / "b.png") as bad:
+            dataset = open_dataset([good, bad], INPUT, RECIPE, skip_bad=skip_bad)
+            if skip_bad:
+                assert len(list(dataset)) == 1
+                continue
+            with pytest.raises(DataError, match="cannot be decoded"):
+                list(dataset)
 
 
 def test_input_map_and_transform() -> None:
@@ -342,6 +448,11 @@ def test_several_inputs() -> None:
         ("no/folder", {"input_map": {"x": 0}}, "input_map: is for data that yield items, not for files"),
         ([(VALUES, LABELS[:2])], {}, "has 2 labels for 6 rows"),
         ([(VALUES[0], -1)], {}, "has the label -1"),
+        ([(VALUES[0], VALUES[1])], {}, "are two of one kind"),
+        ([pictures()[:2]], {"preprocess": RECIPE}, "are two of one kind"),
+        (DataLoader(tensors(), batch_size=3, collate_fn=list), {}, "transform=numpy.stack makes a batch"),  # type: ignore[arg-type]
+        (lambda item: item, {}, "needs arguments"),
+        (lambda: {"x": VALUES}, {}, "a dict is not a source of samples"),
         ([(VALUES[0], "cat")], {}, "has the label 'cat'"),
         ([np.array(["a"])], {}, "of which no array of numbers can be made"),
         (DataLoader(torch.zeros(2, 7)), {}, "has float32 1×7 for the input"),  # type: ignore[arg-type]
@@ -350,4 +461,4 @@ def test_several_inputs() -> None:
 )
 def test_what_is_refused(data: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(Calib8Error, match=message):
-        list(open_dataset(data, INPUT, None, **options))
+        list(open_dataset(data, INPUT, **{"preprocess": None, **options}))

@@ -113,6 +113,7 @@ def composed(*steps: Any) -> Any:
 
 
 RESIZE = step("Resize", size=56, interpolation=SimpleNamespace(value="bicubic"), max_size=None)
+CROP = step("CenterCrop", size=64)
 TO_TENSOR, NORMALIZE = step("ToTensor"), step("Normalize", mean=MEAN, std=STD)
 
 
@@ -150,6 +151,8 @@ def test_huggingface() -> None:
     same(top, lambda image: normalized(image.resize((48, 48), BILINEAR), half, half) / np.float32(0.5))
     bgr = preset.from_huggingface({**VIT, "do_flip_channel_order": True, "do_normalize": False})
     same(bgr, lambda image: normalized(image.resize((48, 48), BILINEAR), (0.0,), (1.0,))[::-1])
+    told = {key: value for key, value in VIT.items() if key != "do_normalize"}
+    assert preset.from_huggingface({**told, "ensure_multiple_of": 1}) == preset.from_huggingface(VIT)
     raw = preset.from_huggingface({**VIT, "do_rescale": False, "do_normalize": False})
     assert raw.mean == (0.0,) and raw.scale == (1.0,)
 
@@ -167,16 +170,46 @@ def test_levit_resizes_to_more() -> None:
     [
         (preset.from_timm, 3, "a int is no recipe of timm"),
         (preset.from_timm, {**TIMM, "input_size": (4, 8, 8)}, "takes 4 channels"),
-        (preset.from_timm, {**TIMM, "crop_mode": "border"}, "has the crop_mode 'border' with crop_pct 0.9"),
+        (preset.from_timm, {**TIMM, "crop_mode": "border"}, "fills borders"),
+        (preset.from_timm, {**TIMM, "crop_mode": "odd"}, "has the crop_mode 'odd'"),
+        (preset.from_timm, {**TIMM, "input_size": (3, 40, 48)}, "has an input of 40×48"),
         (preset.from_timm, {**TIMM, "interpolation": "random"}, "resamples by 'random'"),
         (preset.from_torchvision, object(), "a object is no recipe of torchvision"),
         (preset.from_torchvision, composed(step("RandomCrop")), "has the transform RandomCrop"),
         (preset.from_torchvision, composed(step("Resize", size=8, max_size=9)), "resizes to a max_size"),
-        (preset.from_torchvision, composed(RESIZE, step("CenterCrop", size=64)), "cuts 64×64 out of 56×56"),
-        (preset.from_torchvision, composed(step("CenterCrop", size=64)), "cuts without a resize before it"),
+        (
+            preset.from_torchvision,
+            composed(RESIZE, step("CenterCrop", size=64), TO_TENSOR),
+            "cuts 64×64 out of",
+        ),
+        (preset.from_torchvision, composed(step("CenterCrop", size=64), TO_TENSOR), "cuts without a resize"),
+        (
+            preset.from_torchvision,
+            composed(step("CenterCrop", size=64), RESIZE),
+            "has Resize behind another step",
+        ),
+        (preset.from_torchvision, composed(RESIZE, RESIZE), "has Resize behind another step"),
+        (
+            preset.from_torchvision,
+            composed(TO_TENSOR, NORMALIZE, NORMALIZE),
+            "has Normalize behind another step",
+        ),
+        (preset.from_torchvision, composed(RESIZE, step("PILToTensor")), "leaves pixels at 0 … 255"),
+        (preset.from_torchvision, composed(RESIZE, step("ToDtype", scale=False)), "leaves pixels at 0 … 255"),
+        (
+            preset.from_torchvision,
+            composed(step("Resize", size=8, antialias=False, max_size=None), TO_TENSOR),
+            "resizes without antialiasing",
+        ),
         (preset.from_huggingface, {"tokens": 1}, "a dict is no recipe of Hugging Face"),
-        (preset.from_huggingface, {**VIT, "do_pad": True, "pad_size": 8}, "pads"),
-        (preset.from_huggingface, {**VIT, "rescale_offset": True}, "moves pixels by rescale_offset"),
+        (preset.from_huggingface, {**VIT, "do_pad": True}, "has do_pad"),
+        (preset.from_huggingface, {**VIT, "rescale_offset": True}, "has rescale_offset"),
+        (preset.from_huggingface, {**VIT, "keep_aspect_ratio": True}, "has keep_aspect_ratio"),
+        (preset.from_huggingface, {**VIT, "ensure_multiple_of": 14}, "has ensure_multiple_of"),
+        (preset.from_huggingface, {**VIT, "size": 224}, "has the size 224, a square or the short side"),
+        (preset.from_huggingface, {**VIT, "image_std": None}, "that it does not tell"),
+        (preset.from_huggingface, {**VIT, "size": None}, "resizes to a size that it does not tell"),
+        (preset, 3, "is a int, not the name of a preset"),
         (
             preset.from_huggingface,
             {**VIT, "size": {"shortest_edge": 800, "longest_edge": 1333}},

@@ -16,12 +16,20 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final
 
+import numpy as np
+
 from calib8.data.preprocess import Preprocess
 from calib8.data.resize import PILLOW_FILTERS
 from calib8.errors import UsageError
 
 _IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 _IMAGENET_STD: Final = (0.229, 0.224, 0.225)
+_BEYOND: Final = (
+    "do_pad", "do_thumbnail", "do_crop_margin", "do_align_long_axis", "do_align_axis", "keep_aspect_ratio",
+    "ensure_multiple_of", "rescale_offset",
+)  # fmt: skip
+"""Settings of image processors that must be off."""
+
 _CURE: Final = "Write the recipe as calib8.Preprocess(…)"
 
 
@@ -41,9 +49,13 @@ def from_timm(model: Any) -> Preprocess:
     crop = float(config.get("crop_pct") or 0.875)
     box = (math.floor(height / crop), math.floor(width / crop))
     mode = config.get("crop_mode") or "center"
-    if mode not in ("center", "squash") and not (mode == "border" and box == (height, width)):
-        raise _beyond("timm", f"has the crop_mode '{mode}' with crop_pct {crop:g}")
     mean, std = _numbers(config, "mean", _IMAGENET_MEAN), _numbers(config, "std", _IMAGENET_STD)
+    if mode == "border" and (box != (height, width) or len(set(mean)) > 1):
+        raise _beyond("timm", f"fills borders (crop_mode '{mode}', crop_pct {crop:g})")
+    if mode not in ("center", "squash", "border"):
+        raise _beyond("timm", f"has the crop_mode '{mode}'")
+    if mode == "center" and box[0] != box[1]:
+        raise _beyond("timm", f"has an input of {height}×{width}, which it resizes by another filter,")
     common: dict[str, Any] = {
         "size": (height, width),
         "filter": _filter_named(config.get("interpolation") or "bicubic", "timm"),
@@ -53,7 +65,7 @@ def from_timm(model: Any) -> Preprocess:
         "units": "0-1",
     }
     if mode == "border":
-        return Preprocess(resize="letterbox", letterbox_color=round(255 * sum(mean) / len(mean)), **common)
+        return Preprocess(resize="letterbox", letterbox_color=round(255 * mean[0]), **common)
     return Preprocess(
         resize="warp" if mode == "squash" else "short-side",
         resize_to=box[0] if box[0] == box[1] else box,
@@ -77,8 +89,8 @@ def from_torchvision(transforms: Any) -> Preprocess:
         return from_torchvision(made())
     if isinstance(made, Sequence):
         return _of_steps(made)
-    if not hasattr(transforms, "mean") or not hasattr(transforms, "resize_size"):
-        raise _unknown(transforms, "torchvision", "weights.transforms() or a Compose")
+    if not hasattr(transforms, "mean") or not getattr(transforms, "resize_size", None):
+        raise _unknown(transforms, "torchvision", "weights.transforms() of a classifier, or a Compose")
     crop = getattr(transforms, "crop_size", None)
     steps = _Steps(
         resize=_lengths(transforms.resize_size),
@@ -105,12 +117,13 @@ def from_huggingface(processor: Any) -> Preprocess:
     settings = _as_settings(processor)
     if settings is None or not {"do_resize", "do_normalize", "image_mean"} & settings.keys():
         raise _unknown(processor, "Hugging Face", "an image processor")
-    if settings.get("do_pad") and "pad_size" in settings:
-        raise _beyond("Hugging Face", "pads")
+    for name in _BEYOND:
+        if settings.get(name) and (name, settings[name]) != ("ensure_multiple_of", 1):
+            raise _beyond("Hugging Face", f"has {name}")
     rescale = float(settings.get("rescale_factor") or 1 / 255) if settings.get("do_rescale", True) else 1.0
-    if settings.get("rescale_offset"):
-        raise _beyond("Hugging Face", "moves pixels by rescale_offset")
-    normalizes = bool(settings.get("do_normalize"))
+    normalizes = bool(settings.get("do_normalize", settings.get("image_mean") is not None))
+    if normalizes and (settings.get("image_mean") is None or settings.get("image_std") is None):
+        raise _beyond("Hugging Face", "normalizes by an image_mean or image_std that it does not tell")
     mean = _floats(settings["image_mean"]) if normalizes else (0.0,)
     std = _floats(settings["image_std"]) if normalizes else (1.0,)
     if settings.get("include_top"):  # EfficientNet divides by the deviation once more
@@ -177,7 +190,10 @@ def _timm_config(model: Any) -> Mapping[str, Any]:
             raise UsageError(
                 "timm", "is not installed", "Run: pip install timm; or give the model"
             ) from error
-        model = get_pretrained_cfg(model)
+        found = get_pretrained_cfg(model)
+        if found is None:
+            raise UsageError("timm", f"has no model '{model}'", "Give a name of timm.list_pretrained()")
+        model = found
     config = getattr(model, "pretrained_cfg", model)
     if hasattr(config, "to_dict"):
         config = config.to_dict()
@@ -186,44 +202,66 @@ def _timm_config(model: Any) -> Mapping[str, Any]:
     return config
 
 
+_PLACES: Final = {"Grayscale": 0, "Resize": 1, "CenterCrop": 2, "Normalize": 4} | dict.fromkeys(
+    ("ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype", "ToPureTensor"), 3
+)
+"""The order in which a Compose may have its steps; those of place 3 several times."""
+
+
 def _of_steps(transforms: Sequence[Any]) -> Preprocess:
     """A Compose."""
-    found = _Steps()
+    found, place, scaled = _Steps(), -1, False
     for step in transforms:
+        kind = type(step).__name__
+        if kind not in _PLACES:
+            raise _beyond("torchvision", f"has the transform {kind}")
+        if _PLACES[kind] < place or (_PLACES[kind] == place != 3):
+            raise _beyond("torchvision", f"has {kind} behind another step than usual")
+        place = _PLACES[kind]
+        scaled |= kind in ("ToTensor", "ConvertImageDtype") or bool(getattr(step, "scale", False))
         found = _with_step(found, step)
+    if not scaled:
+        raise _beyond("torchvision", "leaves pixels at 0 … 255 (no ToTensor, or ToDtype without scale)")
     return found.preprocess("torchvision")
 
 
 def _with_step(found: _Steps, step: Any) -> _Steps:
-    kind, settings = type(step).__name__, dict(found.__dict__)
+    kind = type(step).__name__
     if kind == "Resize":
         if getattr(step, "max_size", None) is not None:
             raise _beyond("torchvision", "resizes to a max_size")
-        settings.update(resize=_lengths(step.size), filter=_filter_named(step.interpolation, "torchvision"))
-    elif kind == "CenterCrop":
-        settings.update(crop=_lengths(step.size))
-    elif kind == "Grayscale" and step.num_output_channels == 1:
-        settings.update(gray=True)
-    elif kind == "Normalize":
-        settings.update(mean=_floats(step.mean), std=_floats(step.std))
-    elif kind not in ("ToTensor", "PILToTensor", "ToImage", "ConvertImageDtype", "ToDtype", "ToPureTensor"):
-        raise _beyond("torchvision", f"has the transform {kind}")
-    return _Steps(**settings)
+        if getattr(step, "antialias", True) is False:
+            raise _beyond("torchvision", "resizes without antialiasing")
+        how = _filter_named(step.interpolation, "torchvision")
+        return replace(found, resize=_lengths(step.size), filter=how)
+    if kind == "CenterCrop":
+        return replace(found, crop=_lengths(step.size))
+    if kind == "Grayscale":
+        if step.num_output_channels != 1:
+            raise _beyond("torchvision", f"has gray in {step.num_output_channels} channels")
+        return replace(found, gray=True)
+    if kind == "Normalize":
+        return replace(found, mean=_floats(step.mean), std=_floats(step.std))
+    return found
 
 
 def _huggingface_steps(settings: Mapping[str, Any]) -> _Steps:
     resize: tuple[int, ...] | None = None
     crop: tuple[int, ...] | None = None
     crop_pct = settings.get("crop_pct")
-    if settings.get("do_resize"):
+    kind = str(settings.get("image_processor_type") or settings.get("feature_extractor_type") or "")
+    if settings.get("do_resize", settings.get("size") is not None):
+        if settings.get("size") is None:
+            raise _beyond("Hugging Face", "resizes to a size that it does not tell")
         resize = _huggingface_size(settings["size"])
-        if "levit" in str(settings.get("image_processor_type", "")).lower() and len(resize) == 1:
+        if "levit" in kind.lower() and len(resize) == 1:
             resize = (int(256 / 224 * resize[0]),)
         if crop_pct and len(resize) == 1:  # ConvNeXt: images of 384 and more are only resized
             crop = resize * 2
             resize = resize * 2 if resize[0] >= 384 else (int(resize[0] / crop_pct),)
     if settings.get("do_center_crop"):
-        crop = _huggingface_size(settings.get("crop_size") or settings["size"])
+        size = settings.get("crop_size") or settings.get("size")
+        crop = (size, size) if isinstance(size, int) else _huggingface_size(size)
     resample = settings.get("resample")
     names = {int(number): name for name, number in PILLOW_FILTERS.items()}
     return _Steps(resize, crop, names[2 if resample is None else int(resample)])
@@ -233,6 +271,8 @@ def _huggingface_size(size: Any) -> tuple[int, ...]:
     """(side,) of the short side, or (height, width)."""
     if not isinstance(size, (Mapping, Sequence, int)) and hasattr(size, "__dict__"):
         size = vars(size)  # a SizeDict
+    if isinstance(size, int):
+        raise _beyond("Hugging Face", f"has the size {size}, a square or the short side,")
     if not isinstance(size, Mapping):
         return _lengths(size)
     given = {key: int(value) for key, value in size.items() if value is not None}
@@ -267,7 +307,7 @@ def _numbers(config: Mapping[str, Any], key: str, default: tuple[float, ...]) ->
 
 
 def _floats(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in (values if isinstance(values, Sequence) else (values,)))
+    return tuple(np.asarray(values, np.float64).reshape(-1).tolist())
 
 
 def _unknown(value: Any, library: str, wanted: str) -> UsageError:

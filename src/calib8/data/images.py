@@ -49,7 +49,7 @@ def read_image(path: Path, name: str) -> Image.Image:
     except MemoryError:
         raise
     except Exception as error:  # Pillow's decoders let many types escape from broken files
-        raise _undecodable(name, error) from error
+        raise undecodable(name, error) from error
 
 
 def eight_bit(image: Image.Image, gray: bool, name: str) -> Image.Image:
@@ -74,7 +74,7 @@ def eight_bit(image: Image.Image, gray: bool, name: str) -> Image.Image:
         image = image.convert("RGB")
         return image.convert("L") if gray else image
     except (OSError, ValueError, SyntaxError) as error:
-        raise _undecodable(name, error) from error
+        raise undecodable(name, error) from error
 
 
 def _upper_byte(image: Image.Image, name: str) -> Image.Image:
@@ -89,7 +89,8 @@ def _is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
 
 
-def _undecodable(name: str, error: Exception) -> DataError:
+def undecodable(name: str, error: Exception) -> DataError:
+    """What to say of an image that Pillow cannot decode."""
     reason = str(error) or type(error).__name__
     return DataError(
         name,

@@ -21,10 +21,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from PIL import Image
 
-from calib8.data.arrays import as_array, conform_all, rows_per_batch
+from calib8.data.arrays import as_array, conform_all
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
-from calib8.data.images import read_image
+from calib8.data.images import read_image, undecodable
 from calib8.data.labels import LABEL_NAMES, integer_label
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
 from calib8.data.samples import Array, Pending, Sample, image_sample
@@ -99,14 +99,14 @@ class Items:
         if _is_path(values):
             return iter([self._of_file(Path(values), _one_label(labels, name))])
         if isinstance(values, Image.Image):
-            return iter([self._of_picture(values.copy(), _one_label(labels, name), name)])
+            return iter([self._of_picture(values, _one_label(labels, name), name)])
         array = as_array(in_memory(values), name, self.inputs[0].name)
         if array.dtype.kind not in "biuf":
             problem = f"is a {type(values).__name__}, of which no array of numbers can be made"
             raise DataError(name, problem, Text(f"{_FORMS}; or make one by {parameter('transform')}"))
         if self.holds_pixels(array):
             return self._of_pixels(array, labels, number)
-        return self._of_arrays({self.inputs[0].name: self._with_batch(array)}, labels, number, rows=True)
+        return self._of_arrays({self.inputs[0].name: array}, labels, number, rows=True)
 
     def holds_pixels(self, array: Array) -> bool:
         """Whether an array that was not given for an input by name is a picture, or a batch of them."""
@@ -145,9 +145,18 @@ class Items:
         if not isinstance(item, (tuple, list)):
             return self._alone(item, name), None
         if len(item) not in (1, 2):
-            cure = Text(f"Say which of them is what, such as {parameter('input_map')}={{'{self._first}': 0}}")
+            cure = Text(
+                f"Say which of them is what, such as {parameter('input_map')}={{'{self._first}': 0}}; "
+                f"{parameter('transform')}=numpy.stack makes a batch of samples"
+            )
             raise DataError(name, f"is a {type(item).__name__} of {len(item)}", cure)
         labels = item[1] if len(item) == 2 else None
+        if labels is not None and _may_be_two_samples(*item):
+            problem = "are two of one kind, which may be two samples, or one and its target"
+            cure = Text(
+                f"Say which, such as {parameter('transform')}=numpy.stack, or a function that gives item[0]"
+            )
+            raise DataError(name, problem, cure)
         if isinstance(item[0], Mapping):
             return self._of_row(item[0], name)[0], labels
         return self._alone(item[0], name), labels
@@ -198,36 +207,32 @@ class Items:
         label = next((row[key] for key in LABEL_NAMES if key in row), None)
         return row[columns[0]], label
 
-    def _with_batch(self, array: Array) -> Array:
-        shape = self.inputs[0].shape
-        return array[None] if shape is not None and array.ndim == len(shape) - 1 else array
-
     def _of_arrays(
         self, values: Mapping[str, Any], labels: Any, number: int, rows: bool = False
     ) -> Iterator[Pending]:
         """One sample, or one per row where there is a label for each, or ``rows`` come without a name."""
         name = f"sample {number}"
-        arrays = {
-            key: array.copy()
-            for key, array in conform_all(
-                {key: in_memory(value) for key, value in values.items()}, self.inputs, name
-            ).items()
+        ranks = {spec.name: None if spec.shape is None else len(spec.shape) for spec in self.inputs}
+        whole = {
+            key: _with_batch(in_memory(value), ranks.get(key), name, key) for key, value in values.items()
         }
-        lengths = {len(array) if array.ndim else 1 for array in arrays.values()}
-        count = max(lengths)
-        each = _labels(labels, count, name, rows_per_batch(self.inputs) == 1 and len(lengths) > 1)
-        whole = self.inputs[0].shape is not None and count in self.inputs[0].shape[:1]
-        if count == 1 or (each is None and (not rows or whole)) or len(lengths) > 1:
-            yield _ready(Sample(name, arrays, None if each is None else each[0]))
+        count = max((len(array) if array.ndim else 1 for array in whole.values()), default=1)
+        apart = not _share_a_batch_axis(self.inputs)
+        each = _labels(labels, count, name, apart)
+        if count < 2 or apart or (each is None and not (rows and _is_batch(self.inputs[0], count))):
+            yield _ready(self._sample(name, whole, None if each is None else each[0]))
             return
         for row in range(count):
-            part = {key: array[row : row + 1] for key, array in arrays.items()}
-            yield _ready(Sample(f"sample {number + row}", part, None if each is None else each[row]))
+            part = {key: array[row : row + 1] for key, array in whole.items()}
+            yield _ready(self._sample(f"sample {number + row}", part, None if each is None else each[row]))
+
+    def _sample(self, name: str, values: Mapping[str, Array], label: int | None) -> Sample:
+        checked = conform_all(values, self.inputs, name)
+        return Sample(name, {key: array.copy() for key, array in checked.items()}, label)
 
     def _of_pixels(self, array: Array, labels: Any, number: int) -> Iterator[Pending]:
         """A picture H×W, H×W×C or C×H×W, or a batch of them."""
-        one = array.ndim == 2 or (array.ndim == 3 and (array.shape[-1] in COLORS or array.shape[0] in COLORS))
-        pictures = array[None] if one else array
+        pictures = array[None] if self._is_one_picture(array) else array
         each = _labels(labels, len(pictures), f"sample {number}", False)
         for row, picture in enumerate(pictures):
             if picture.ndim == 3 and picture.shape[-1] not in COLORS and picture.shape[0] in COLORS:
@@ -237,17 +242,29 @@ class Items:
             load = partial(self._loaded_pixels, kept, label, name)
             yield Pending(name, load, partial(array_fingerprint, {"": kept}), kept.nbytes)
 
+    def _is_one_picture(self, array: Array) -> bool:
+        if array.ndim != 3 or array.shape[-1] in COLORS:
+            return array.ndim < 4
+        gray = self.preprocess is not None and self.preprocess.color == "gray"
+        return array.shape[0] in (COLORS[:1] if gray else COLORS)
+
     def _loaded_pixels(self, pixels: Any, label: int | None, name: str) -> Sample:
         return image_sample(preprocess_pixels(pixels, self.fitted, name), self.inputs[0], name, label)
 
     def _of_picture(self, picture: Image.Image, label: int | None, name: str) -> Pending:
+        try:
+            kept = picture.copy()  # files of pictures may be closed with the next item
+        except Exception as error:  # Pillow's decoders let many types escape from broken files
+            return Pending(name, partial(_raise, undecodable(name, error)), lambda: b"")
+
         def load() -> Sample:
-            return image_sample(apply_preprocess(picture, self.fitted, name), self.inputs[0], name, label)
+            return image_sample(apply_preprocess(kept, self.fitted, name), self.inputs[0], name, label)
 
         def fingerprint() -> bytes:
-            return array_fingerprint({picture.mode: np.asarray(picture)})
+            shown = kept.convert("RGBA") if kept.mode in ("P", "PA") else kept
+            return array_fingerprint({shown.mode: np.asarray(shown)})
 
-        return Pending(name, load, fingerprint, picture.width * picture.height * len(picture.getbands()))
+        return Pending(name, load, fingerprint, kept.width * kept.height * len(kept.getbands()))
 
     def _of_file(self, path: Path, label: int | None) -> Pending:
         name = str(path)
@@ -274,6 +291,43 @@ def in_memory(value: Any) -> Any:
 def is_tensor(value: Any) -> bool:
     """A tensor of PyTorch, or what looks like one."""
     return all(callable(getattr(value, step, None)) for step in ("detach", "cpu", "numpy"))
+
+
+def _with_batch(value: Any, rank: int | None, name: str, key: str) -> Array:
+    """The array, with a batch axis where only that is missing."""
+    array = as_array(value, name, key)
+    return array[None] if rank is not None and array.ndim == rank - 1 else array
+
+
+def _share_a_batch_axis(inputs: Sequence[TensorSpec]) -> bool:
+    """Axis 0 is one and the same in all inputs."""
+    return len({None if spec.shape is None else spec.shape[:1] for spec in inputs}) == 1
+
+
+def _is_batch(spec: TensorSpec, rows: int) -> bool:
+    """Whether so many rows are as many samples: not where they are the fixed batch, or axis 0 is time."""
+    if spec.shape is None or not spec.shape or spec.shape[0] == rows:
+        return False
+    first, *others = (str(length).lower() for length in spec.shape)
+    time = first.startswith(("t", "seq", "len", "frame")) and not first.startswith("total")
+    return not time and not any("batch" in length for length in others)
+
+
+def _may_be_two_samples(first: Any, second: Any) -> bool:
+    """Two pictures, or two arrays of one shape that are no single numbers."""
+    if isinstance(first, Image.Image) and isinstance(second, Image.Image):
+        return first.size == second.size and first.mode == second.mode
+    if any(isinstance(one, (Image.Image, Mapping, str, os.PathLike)) for one in (first, second)):
+        return False
+    try:
+        shapes = [np.shape(in_memory(one)) for one in (first, second)]
+    except Exception:  # ragged, or foreign types
+        return False
+    return shapes[0] == shapes[1] and len(shapes[0]) > 0
+
+
+def _raise(error: DataError) -> Sample:
+    raise error
 
 
 def _is_path(value: Any) -> bool:
@@ -311,23 +365,22 @@ def _one_label(labels: Any, name: str) -> int | None:
 
 
 def _labels(labels: Any, rows: int, name: str, apart: bool) -> list[int] | None:
-    """A class number per row; None for targets of another kind, such as boxes or masks.
+    """A class number per row; None for targets of another kind, such as boxes, masks or measurements.
 
     Raises:
-        DataError: numbers that are no class numbers, or not one per row.
+        DataError: integers or texts that are no class numbers, or not one per row.
     """
-    if labels is None or isinstance(labels, Mapping):
+    try:
+        values = np.asarray(in_memory(labels))
+    except Exception:  # ragged ones
         return None
-    if isinstance(labels, (list, tuple)) and any(isinstance(one, Mapping) for one in labels):
+    if values.dtype.kind not in "iuU" or not values.size or set(values.shape[1:]) - {1}:
         return None
-    values = np.asarray(in_memory(labels))
-    if values.size > 1 and (values.ndim > 1 or (values.dtype.kind == "f" and values.size != rows)):
+    if rows == 1 and values.size > 1:  # attributes, or one number per class
         return None
     if values.size != rows or (apart and rows > 1):
         problem = f"has {_counted(values)} for {rows} rows"
         raise DataError(name, problem, "Give one label per row, or samples one by one, batch axis 1")
-    if values.dtype.kind not in "iu":
-        return [integer_label(labels, name)] if rows == 1 else [integer_label(one, name) for one in values]
     return [integer_label(one, name) for one in values.reshape(-1).tolist()]
 
 

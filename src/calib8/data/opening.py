@@ -161,7 +161,8 @@ def _matching(pattern: Path) -> tuple[Path, list[str]]:
     """The images that a pattern stands for, with their common folder, in ascending order."""
     fixed = next(place for place, part in enumerate(pattern.parts) if glob.has_magic(part))
     found = list(Path(*pattern.parts[:fixed]).glob("/".join(pattern.parts[fixed:])))
-    images = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+    shown = [path for path in found if not any(part.startswith(".") for part in path.parts[fixed:])]
+    images = [path for path in shown if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
     if not images:
         problem = f"matches {len(found)} files and none of them is an image" if found else "matches no file"
         raise DataError(str(pattern), problem, f"Images are {', '.join(sorted(IMAGE_SUFFIXES))}")

@@ -72,6 +72,9 @@ class Presets:
         Raises:
             UsageError: there is no such preset; the message lists them.
         """
+        if not _is_name(name):
+            problem = f"is a {type(name).__name__}, not the name of a preset"
+            raise UsageError(parameter("preprocess"), problem, one_of("", PRESETS))
         if name not in PRESETS:
             raise UsageError(parameter("preprocess", name), "unknown preset", one_of(name, PRESETS))
         return PRESETS[name]
@@ -98,6 +101,10 @@ def known_preprocess(given: Preprocess | str | None) -> Preprocess | None:
     raise UsageError(
         "preprocess", problem, "Give the name of a preset, such as 'torchvision', or a Preprocess"
     )
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _is_preprocess(value: object) -> bool:

@@ -12,6 +12,8 @@ What is kept may take 2 GB.
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,6 +56,8 @@ def stream_of(data: Any, samples: int | None) -> Stream:
     Raises:
         UsageError: it yields nothing.
     """
+    if isinstance(data, type):  # a class is a function that makes an object
+        return Stream(lambda: _returned(data))
     if callable(getattr(data, "get_next", None)):  # ONNX Runtime's CalibrationDataReader
         return Stream(lambda: iter(data.get_next, None), once=True)
     if isinstance(data, Iterator):
@@ -62,11 +66,11 @@ def stream_of(data: Any, samples: int | None) -> Stream:
         return Stream(lambda: iter(data), len(data))
     if _is_numbered(data):
         numbers = spaced(len(data), samples)
-        return Stream(lambda: (data[number] for number in numbers), len(numbers))
+        return Stream(lambda: (data[number] for number in numbers))
     if isinstance(data, Iterable):
         return Stream(lambda: iter(data), len(data) if isinstance(data, Sequence) else None, shuffles(data))
     if callable(data):
-        return Stream(lambda: _iterated(data()))
+        return Stream(lambda: _returned(data))
     raise no_source(data)
 
 
@@ -77,9 +81,13 @@ def no_source(data: object) -> UsageError:
 
 
 def shuffles(data: object) -> bool:
-    """A ``DataLoader`` that orders its samples anew each time."""
-    sampler = getattr(data, "sampler", None)
-    return sampler is not None and "Random" in type(sampler).__name__
+    """A ``DataLoader`` of PyTorch that may order its samples anew each time: any but the plain order."""
+    if not hasattr(data, "sampler") or not hasattr(data, "batch_sampler"):
+        return False
+    samplers = [data.sampler, getattr(data.batch_sampler, "sampler", None)]
+    plain = ("SequentialSampler", "_InfiniteConstantSampler", "NoneType")
+    batches = type(data.batch_sampler).__name__ in ("BatchSampler", "NoneType")
+    return not batches or any(type(sampler).__name__ not in plain for sampler in samplers)
 
 
 def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> Dataset:
@@ -115,13 +123,11 @@ def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> 
 
 
 def _looked_at(stream: Stream) -> tuple[Iterator[Any], Callable[[], Iterator[Any]]]:
-    """The first item of a stream, and its items, the first one among them."""
-    if not stream.once:
-        return islice(stream.items(), 1), stream.items
+    """The first item of a stream, and its items: what was begun is the first pass."""
     rest = stream.items()
     first = list(islice(rest, 1))
-    whole = chain(first, rest)
-    return iter(first), lambda: whole
+    begun = [chain(first, rest)]
+    return iter(first), lambda: begun.pop() if begun else stream.items()
 
 
 class _Kept:
@@ -172,16 +178,27 @@ def _renamed(sample: Pending, name: str) -> Pending:
 
 def _is_one(item: Any) -> bool:
     """An item that is one sample by its type."""
-    value = item[0] if isinstance(item, (tuple, list)) and item else item
-    return isinstance(value, (Mapping, str)) or not hasattr(value, "ndim")
+    if isinstance(item, (tuple, list)):
+        return len(item) == 2 and not hasattr(item[1], "__len__") and _is_one(item[0])
+    return isinstance(item, (Mapping, str)) or not hasattr(item, "ndim")
 
 
 def _is_numbered(data: object) -> bool:
     methods = (getattr(type(data), name, None) for name in ("__getitem__", "__len__"))
-    return all(map(callable, methods)) and not isinstance(data, (str, bytes, Mapping, Sequence))
+    streaming = any(kind.__name__ == "IterableDataset" for kind in type(data).__mro__)
+    return all(map(callable, methods)) and not streaming and not isinstance(data, (bytes, Sequence))
 
 
-def _iterated(items: object) -> Iterator[Any]:
-    if not isinstance(items, Iterable):
-        raise no_source(items)
-    return iter(items)
+def _returned(function: Callable[..., Any]) -> Iterator[Any]:
+    """The items of what a function returns."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError as error:
+        problem = f"the function {getattr(function, '__name__', '')} needs arguments ({error})"
+        raise UsageError("data", problem, "Pass a function without, such as a lambda") from error
+    except ValueError:  # a function of C without a signature
+        pass
+    returned = function()
+    if isinstance(returned, (str, bytes, Mapping, os.PathLike)) or callable(returned):
+        raise no_source(returned)
+    return stream_of(returned, None).items()
