@@ -212,9 +212,9 @@ class Items:
     ) -> Iterator[Pending]:
         """One sample, or one per row where there is a label for each, or ``rows`` come without a name."""
         name = f"sample {number}"
-        ranks = {spec.name: None if spec.shape is None else len(spec.shape) for spec in self.inputs}
+        shapes = {spec.name: spec.shape for spec in self.inputs}
         whole = {
-            key: _with_batch(in_memory(value), ranks.get(key), name, key) for key, value in values.items()
+            key: _with_batch(in_memory(value), shapes.get(key), name, key) for key, value in values.items()
         }
         count = max((len(array) if array.ndim else 1 for array in whole.values()), default=1)
         apart = not _share_a_batch_axis(self.inputs)
@@ -293,10 +293,15 @@ def is_tensor(value: Any) -> bool:
     return all(callable(getattr(value, step, None)) for step in ("detach", "cpu", "numpy"))
 
 
-def _with_batch(value: Any, rank: int | None, name: str, key: str) -> Array:
+def _with_batch(value: Any, shape: tuple[int | str | None, ...] | None, name: str, key: str) -> Array:
     """The array, with a batch axis where only that is missing."""
     array = as_array(value, name, key)
-    return array[None] if rank is not None and array.ndim == rank - 1 else array
+    if shape is None or array.ndim != len(shape) - 1:
+        return array
+    pairs = zip(array.shape, shape[1:], strict=True)
+    return (
+        array[None] if all(size == length or not isinstance(length, int) for size, length in pairs) else array
+    )
 
 
 def _share_a_batch_axis(inputs: Sequence[TensorSpec]) -> bool:
