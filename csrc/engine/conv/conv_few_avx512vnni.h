@@ -59,10 +59,10 @@ class FewTurns {
 };
 
 // Whether sums, constants and what is read fit into the registers without a loop around them. Factors in two
-// parts leave too few; so do tables and clamps beside the eight pixels of tiles of 24 channels.
+// parts leave too few.
 template <class Shape, class Steps, class Last>
-constexpr bool kFits = !Steps::kTwice && (Shape::kWidth != 2 || Shape::kPixels != 8 || Steps::kCurve ||
-                                          (Last::plain && !Last::looked_up));
+constexpr bool kFits =
+    !Steps::kTwice && (Shape::kSpareVectors || Steps::kCurve || (Last::plain && !Last::looked_up));
 
 // All tiles of a layer; without loops those of 16, 24, 32 or 40 channels and 3×3 kernels over three.
 template <class Shape, template <int> class Steps, class Last>
@@ -73,7 +73,7 @@ inline void run_few(const Flow& flow) {
     if (flow.taps == 1 && flow.quads == 6) return FewTurns<Shape, End, 1, 6>::run(flow);
     if (flow.taps == 1 && flow.quads == 8) return FewTurns<Shape, End, 1, 8>::run(flow);
     if (flow.taps == 1 && flow.quads == 10) return FewTurns<Shape, End, 1, 10>::run(flow);
-    if constexpr (Shape::kPixels != 6) {  // whose pixels and rows leave no registers for addresses
+    if constexpr (Shape::kSpareAddresses) {
       if (flow.taps == 3 && flow.quads == 9) return FewTurns<Shape, End, 3, 3>::run(flow);
     }
   }

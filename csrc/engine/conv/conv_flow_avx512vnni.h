@@ -100,6 +100,9 @@ template <int width, class Products = ByteProducts>
 struct WholeShape {
   static constexpr int kWidth = width, kPixels = width == 1 ? 8 : width == 2 ? 6 : width == 3 ? 4 : 3;
   static constexpr int kTogether = width == 1 ? 4 : width == 2 ? 2 : 1, kUnits = kPixels / kTogether;
+  // Registers that a row of tiles without loops leaves: of vectors for tables and clamps, of addresses for
+  // rows.
+  static constexpr bool kSpareVectors = true, kSpareAddresses = width != 2;
   __m512i acc[kPixels][width];
 
   CALIB8_INLINE void start(const Tile& tile) {
@@ -171,6 +174,7 @@ struct WholeShape {
 template <int whole, class Products = ByteProducts>
 struct PairShape {
   static constexpr int kWidth = whole + 1, kPixels = whole == 1 ? 8 : 4, kUnits = kPixels / 2;
+  static constexpr bool kSpareVectors = whole != 1, kSpareAddresses = true;
   __m512i acc[kPixels][whole], shared[kPixels / 2];
 
   CALIB8_INLINE void start(const Tile& tile) {

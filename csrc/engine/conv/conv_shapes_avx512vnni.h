@@ -93,8 +93,8 @@ struct Flow {
   int64_t quads;                // of all taps
   int64_t indices[kFlowQuads];  // bytes, per quad
   int64_t ends[4];              // unit e of the codes follows quad ends[e] − 1
-  int64_t taps;
-  int32_t bias[48];  // for PairShape, as the following
+  int64_t taps;                 // rows of quads side by side
+  int32_t bias[48];             // for PairShape, as the following
   float factor[48], low_factor[48], nudge[48], negative[48];
 };
 
