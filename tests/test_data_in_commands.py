@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, TensorDataset
 
 import calib8
+from calibration_reader import CalibrationReader
 from small_models import normal, onnx_model
 
 COUNT = 40
@@ -23,23 +25,12 @@ LABELS = np.arange(COUNT) % 4
 RECIPE = calib8.Preprocess(mean=(127.5,), scale=(1 / 64,))
 
 
-class Reader:
-    """As ONNX Runtime's CalibrationDataReader."""
-
-    def __init__(self) -> None:
-        self.rows = iter(VALUES)
-
-    def get_next(self) -> dict[str, Any] | None:
-        row = next(self.rows, None)
-        return None if row is None else {"x": row[None]}
-
-
 OBJECTS: dict[str, Callable[[], Any]] = {
     "array": lambda: VALUES,
     "tensor": lambda: torch.from_numpy(VALUES),
     "list of arrays": lambda: list(VALUES),
     "generator": lambda: (row for row in VALUES),
-    "calibration reader": Reader,
+    "calibration reader": lambda: CalibrationReader(VALUES),
     "DataLoader of x": lambda: DataLoader(torch.from_numpy(VALUES), batch_size=16),  # type: ignore[arg-type]
     "TensorDataset of (x, y)": lambda: TensorDataset(torch.from_numpy(VALUES), torch.from_numpy(LABELS)),
     "DataLoader of (x, y)": lambda: DataLoader(
@@ -80,6 +71,8 @@ def options_of(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [*OBJECTS, *PICTURES])
 def test_ranges_and_accuracy(name: str, files: list[Path]) -> None:
     make, first = {**OBJECTS, **PICTURES}[name], VALUES if name in OBJECTS else {"images": PIXELS}
+    counted = calib8.collect_statistics(files[0], make(), **options_of(name))
+    assert repr(counted) == f"<Collection: {len(counted.statistics.tensors)} tensors, {COUNT} samples>"
     found = calib8.calibrate(files[0], make(), method="minmax", **options_of(name))
     table = found.table
     assert repr(found) == f"<Calibration: {len(table.entries)} ranges by minmax from {COUNT} samples>"
@@ -98,6 +91,7 @@ def test_the_other_commands(name: str, files: list[Path], tmp_path: Path) -> Non
     made = calib8.quantize(files[0], make(), **options)
     assert made.verdict is not None and repr(made).startswith("<Quantization: ") and len(repr(made)) < 400
     assert made.verdict.text.split(":")[0] in repr(made) and "\x0e" not in repr(made)
+    assert "; 2 tensors of 16 bits" in repr(replace(made, spots=frozenset("ab")))
     assert calib8.compare(*files, make(), **options).tensors
     assert calib8.preflight(files[0], make(), **options).inputs[0].rows > 0
     tuned = calib8.tune(files[0], make(), tmp_path / "tuned.onnx", min_agreement=50, **options)

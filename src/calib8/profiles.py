@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from calib8.errors import UsageError
+from calib8.parameters import one_of
 
 Profile = Literal["onnx", "tflite", "single"]
 PROFILES: Final[tuple[Profile, ...]] = ("onnx", "tflite", "single")
@@ -20,8 +21,7 @@ def chosen_profile(profile: str | None, integer_only: bool) -> Profile:
         return "single" if integer_only else "onnx"
     known = next((name for name in PROFILES if name == profile), None)
     if known is None:
-        cure = f"Use one of {', '.join(PROFILES)}"
-        raise UsageError(f"profile '{profile}'", "unknown rounding profile", cure)
+        raise UsageError(f"profile '{profile}'", "unknown rounding profile", one_of(profile, PROFILES))
     if integer_only and known == "onnx":
         problem = "multiplies by float32 numbers, which is not integer only"
         raise UsageError("profile 'onnx'", problem, "Use single or tflite")

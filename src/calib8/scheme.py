@@ -199,9 +199,7 @@ def activation_type(name: str) -> QuantSpec:
         UsageError: there is no such type.
     """
     if name not in ACTIVATION_TYPES:
-        raise UsageError(
-            parameter("activations", name), "unknown type", f"Use one of {', '.join(ACTIVATION_TYPES)}"
-        )
+        raise UsageError(parameter("activations", name), "unknown type", one_of(name, ACTIVATION_TYPES))
     return ACTIVATION_TYPES[name]
 
 

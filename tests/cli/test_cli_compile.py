@@ -333,6 +333,7 @@ def test_preprocessing_flags_go_with_pixels(cli, int8: Path, out: Path) -> None:
         ("--crop-pad", "2"),
         ("--resize-to", "20"),
         ("--letterbox-color", "0"),
+        ("--odd-margin", "even"),
         ("--filter", "box"),
         ("--color", "bgr"),
         ("--color", "gray"),

@@ -7,64 +7,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
-from PIL import Image
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
-    TensorDataset,
+from data_samples import (
+    COUNT,
+    FLOAT,
+    INPUT,
+    LABELS,
+    PIXELS,
+    RECIPE,
+    ROWS,
+    VALUES,
+    Numbered,
+    Streaming,
+    loader,
+    pictures,
+    read,
+    tensors,
 )
+from PIL import Image
+from torch.utils.data import DataLoader, TensorDataset
 
-from calib8.data import streams
 from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.errors import Calib8Error, DataError, UsageError
 from calib8.tensors import TensorSpec
+from calibration_reader import CalibrationReader
 
-FLOAT = np.dtype(np.float32)
-INPUT = [TensorSpec("x", FLOAT, ("N", 3, 5, 6))]
 TWO = [TensorSpec("a", FLOAT, ("N", 2)), TensorSpec("b", FLOAT, ("N", 3))]
-RECIPE = Preprocess(mean=(0.0,), scale=(1.0,))
-COUNT = 6
-VALUES = np.arange(COUNT * 90, dtype=np.float32).reshape(COUNT, 3, 5, 6)
-PIXELS = (VALUES % 251).astype(np.uint8)
-LABELS = list(range(10, 10 + COUNT))
-ROWS = [np.ascontiguousarray(row.transpose(1, 2, 0)) for row in PIXELS]
-"""The pixels H×W×C."""
-
-
-class Numbered(Dataset[Any]):
-    """A Dataset with numbered samples, as PyTorch's users write them: nothing ends its numbers."""
-
-    def __init__(self, row: Callable[[int], Any]) -> None:
-        self.row = row
-
-    def __len__(self) -> int:
-        return COUNT
-
-    def __getitem__(self, number: int) -> Any:
-        return self.row(number % COUNT)
-
-
-class Streaming(IterableDataset[Any]):
-    def __iter__(self) -> Iterator[Any]:
-        return iter(torch.from_numpy(VALUES))
-
-
-class Reader:
-    """As onnxruntime.quantization.CalibrationDataReader: get_next until None."""
-
-    def __init__(self) -> None:
-        self.rows = iter(VALUES)
-
-    def get_next(self) -> dict[str, Any] | None:
-        row = next(self.rows, None)
-        return None if row is None else {"x": row[None]}
 
 
 class HuggingFace:
@@ -80,18 +50,6 @@ class HuggingFace:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[number] for number in range(COUNT))
-
-
-def tensors() -> torch.Tensor:
-    return torch.from_numpy(VALUES.copy())
-
-
-def pictures() -> list[Image.Image]:
-    return [Image.fromarray(row) for row in ROWS]
-
-
-def loader(batch: int, **options: Any) -> DataLoader[Any]:
-    return DataLoader(TensorDataset(tensors(), torch.tensor(LABELS)), batch_size=batch, **options)
 
 
 ARRAYS: dict[str, Callable[[], Any]] = {
@@ -114,7 +72,7 @@ ARRAYS: dict[str, Callable[[], Any]] = {
     "Dataset": lambda: Numbered(lambda n: torch.from_numpy(VALUES[n])),
     "TensorDataset of x": lambda: TensorDataset(tensors()),
     "IterableDataset": Streaming,
-    "calibration reader": Reader,
+    "calibration reader": lambda: CalibrationReader(VALUES),
     "rows with one array": lambda: [{"pixel_values": row, "id": "n"} for row in VALUES],
 }
 LABELLED: dict[str, Callable[[], Any]] = {
@@ -141,18 +99,6 @@ PICTURES: dict[str, Callable[[], Any]] = {
     "Dataset of images": lambda: Numbered(lambda n: Image.fromarray(ROWS[n])),
     "generator of images": lambda: iter(pictures()),
 }
-
-
-def read(
-    data: Any, *, preprocess: Preprocess | None = None, **options: Any
-) -> tuple[npt.NDArray[Any], list[int | None]]:
-    """All values and labels of the samples, and the same a second time."""
-    dataset = open_dataset(data, INPUT, preprocess, **options)
-    first, again = list(dataset), list(dataset)
-    values = np.concatenate([sample.inputs["x"] for sample in first])
-    np.testing.assert_array_equal(values, np.concatenate([sample.inputs["x"] for sample in again]))
-    assert len({sample.name for sample in first}) == len(first)
-    return values, [sample.label for sample in first]
 
 
 @pytest.mark.parametrize("name", ARRAYS)
@@ -194,6 +140,11 @@ def test_pictures_under_the_name_of_the_input() -> None:
     values, labels = read(rows, preprocess=RECIPE)
     np.testing.assert_array_equal(values, PIXELS.astype(np.float32))
     assert labels == LABELS
+
+
+def test_a_type_that_numpy_does_not_have() -> None:
+    values, _ = read([tensors().to(torch.bfloat16)])
+    np.testing.assert_array_equal(values, tensors().to(torch.bfloat16).float().numpy())
 
 
 def test_one_picture() -> None:
@@ -246,53 +197,6 @@ def test_bad_files_are_passed_over_if_asked(files: list[Path]) -> None:
     assert len(list(dataset)) == COUNT - 1 and dataset.skipped[0].name == str(files[1])
 
 
-def test_samples_are_counted_by_rows() -> None:
-    assert [
-        len(read(data, samples=3)[0]) for data in (loader(4), [VALUES[:2], VALUES[2:]], iter(VALUES))
-    ] == [3, 3, 3]
-    values, labels = read(TensorDataset(tensors(), torch.tensor(LABELS)), samples=2)
-    np.testing.assert_array_equal(values, VALUES[[0, 3]])
-    assert labels == [10, 13]
-
-
-def test_a_shuffling_loader_is_read_once() -> None:
-    values, labels = read(loader(2, shuffle=True))
-    assert sorted(labels) == LABELS  # type: ignore[type-var]
-    np.testing.assert_array_equal(values, VALUES[[label - 10 for label in labels]])  # type: ignore[operator]
-
-
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "MOST_KEPT", 3 * VALUES[0].nbytes)
-    with pytest.raises(UsageError, match="a generator can be read only once"):
-        list(open_dataset((row for row in VALUES), INPUT, None))
-    assert len(list(open_dataset((row for row in VALUES), INPUT, None, samples=3))) == 3
-    assert len(list(open_dataset(list(VALUES), INPUT, None))) == COUNT
-
-
-def test_a_generator_is_not_read_further_than_needed() -> None:
-    taken = []
-
-    def rows() -> Iterator[Any]:
-        for number in range(1000):
-            taken.append(number)
-            yield VALUES[0]
-
-    dataset = open_dataset(rows(), INPUT, None, samples=4)
-    assert not taken
-    list(dataset), list(dataset)
-    assert len(taken) == 4
-
-
-def test_reused_arrays_of_a_generator_are_copied() -> None:
-    def rows() -> Iterator[Any]:
-        buffer = np.empty((3, 5, 6), np.float32)
-        for row in VALUES:
-            buffer[...] = row
-            yield buffer
-
-    np.testing.assert_array_equal(read(rows())[0], VALUES)
-
-
 @pytest.mark.parametrize(
     "targets",
     [
@@ -315,39 +219,6 @@ def test_targets_of_other_tasks_are_left_out(targets: Any) -> None:
 @pytest.mark.parametrize("target", [np.zeros(40, np.int64), 0.7, np.zeros((0, 5)), [], (1, np.zeros(3))])
 def test_targets_of_one_sample_are_left_out(target: Any) -> None:
     assert read([(row, target) for row in VALUES])[1] == [None] * COUNT
-
-
-def test_a_batch_sampler_of_its_own_is_read_once() -> None:
-    tensor = tensors()
-    random = BatchSampler(RandomSampler(tensor), 2, drop_last=False)  # type: ignore[arg-type]
-    values, _ = read(DataLoader(tensor, batch_sampler=random))  # type: ignore[arg-type]
-    assert sorted(values[:, 0, 0, 0]) == sorted(VALUES[:, 0, 0, 0])
-
-
-def test_a_stream_with_a_length() -> None:
-    class Sized(Streaming):
-        def __len__(self) -> int:
-            return COUNT
-
-    np.testing.assert_array_equal(read(Sized())[0], VALUES)
-
-
-def test_functions_return_any_of_these() -> None:
-    for data in (lambda: TensorDataset(tensors()), Reader, lambda: loader(4), lambda: list(VALUES)):
-        np.testing.assert_array_equal(read(data)[0], VALUES)
-
-
-def test_the_first_item_is_not_lost_to_the_look_at_it() -> None:
-    asked: list[int] = []
-
-    def rows() -> Iterator[Any]:
-        for number in range(COUNT):
-            asked.append(number)
-            yield Image.fromarray(ROWS[number])
-
-    dataset = open_dataset(rows, INPUT, RECIPE)
-    assert asked == [0]
-    assert len(list(dataset)) == COUNT and asked == list(range(COUNT))
 
 
 def test_gray_batches() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -66,6 +67,18 @@ def test_timm(crop: float, side: int) -> None:
     same(p, lambda image: normalized(centre(short_side(image, side, BICUBIC), 48, half=round)))
     assert preset.from_timm(SimpleNamespace(pretrained_cfg=config)) == p
     assert preset.from_timm(SimpleNamespace(to_dict=lambda: config)) == p
+
+
+def test_timm_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = SimpleNamespace(get_pretrained_cfg=lambda name: {"net.in1k": TIMM}.get(name))
+    monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(models=models))
+    monkeypatch.setitem(sys.modules, "timm.models", models)
+    assert preset.from_timm("net.in1k") == preset.from_timm(TIMM)
+    with pytest.raises(UsageError, match="has no model 'other'"):
+        preset.from_timm("other")
+    monkeypatch.setitem(sys.modules, "timm.models", None)
+    with pytest.raises(UsageError, match="is not installed"):
+        preset.from_timm("net.in1k")
 
 
 def test_timm_squashes() -> None:
@@ -145,6 +158,8 @@ def test_huggingface() -> None:
     convnext = {**VIT, "size": {"shortest_edge": 48}, "crop_pct": 0.875}
     p = preset.from_huggingface(convnext)
     same(p, lambda image: normalized(centre(short_side(image, 54, BILINEAR), 48, half=int), half, half))
+    for sides in ([48, 48], SimpleNamespace(height=48, width=48, shortest_edge=None)):
+        assert preset.from_huggingface({**VIT, "size": sides}) == preset.from_huggingface(VIT)
     large = preset.from_huggingface({**convnext, "size": {"shortest_edge": 384}})
     assert (large.size, large.resize) == ((384, 384), "warp")
     top = preset.from_huggingface({**VIT, "include_top": True})
@@ -170,7 +185,7 @@ def test_levit_resizes_to_more() -> None:
     [
         (preset.from_timm, 3, "a int is no recipe of timm"),
         (preset.from_timm, {**TIMM, "input_size": (4, 8, 8)}, "takes 4 channels"),
-        (preset.from_timm, {**TIMM, "crop_mode": "border"}, "fills borders"),
+        (preset.from_timm, {**TIMM, "crop_mode": "border"}, "has the crop_mode 'border'"),
         (preset.from_timm, {**TIMM, "crop_mode": "odd"}, "has the crop_mode 'odd'"),
         (preset.from_timm, {**TIMM, "input_size": (3, 40, 48)}, "has an input of 40×48"),
         (preset.from_timm, {**TIMM, "interpolation": "random"}, "resamples by 'random'"),

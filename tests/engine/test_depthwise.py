@@ -155,22 +155,18 @@ def test_generated_layers(seed: int) -> None:
     assert_same_bits(program_of(case, seed), seed=seed)
 
 
+def mobile_case(kernel: int, stride: int, channels: int, **fields: Any) -> Case:
+    """A layer as networks for phones have it: the border of half a kernel."""
+    sides: Any = {"kernel": (kernel, kernel), "strides": (stride, stride), "pads": (kernel // 2,) * 4}
+    return Case(size=(9, 12), channels=channels, **sides, **fields)
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("channels", [8, 32, 48, 64, 80, 144])
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 def test_shapes_of_mobile_networks(kernel: int, stride: int, channels: int, profile: Profile) -> None:
-    pad = kernel // 2
-    case = Case(
-        size=(9, 12),
-        channels=channels,
-        kernel=(kernel, kernel),
-        strides=(stride, stride),
-        pads=(pad, pad, pad, pad),
-        profile=profile,
-        low=9,
-        high=240,
-    )
+    case = mobile_case(kernel, stride, channels, profile=profile, low=9, high=240)
     assert_same_bits(program_of(case, channels))
 
 
@@ -179,16 +175,7 @@ def test_shapes_of_mobile_networks(kernel: int, stride: int, channels: int, prof
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 def test_codes_of_a_relu(kernel: int, stride: int, channels: int) -> None:
     """From zero point 0 on, all codes of uint8: nothing is added, and nothing is clamped."""
-    pad = kernel // 2
-    case = Case(
-        size=(9, 12),
-        channels=channels,
-        kernel=(kernel, kernel),
-        strides=(stride, stride),
-        pads=(pad, pad, pad, pad),
-        output_zero=0,
-    )
-    assert_same_bits(program_of(case, channels))
+    assert_same_bits(program_of(mobile_case(kernel, stride, channels, output_zero=0), channels))
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 5), (2, 1), (5, 40), (40, 3)])

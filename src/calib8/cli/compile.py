@@ -34,6 +34,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
+from calib8.parameters import one_of
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
@@ -120,7 +121,7 @@ def _compiled(model: Path, options: CompileOptions, preprocessing: PreprocessOpt
     from calib8.session import InferenceSession
 
     if options.isa is not None and options.isa not in ISAS:
-        raise UsageError(f"--isa {options.isa}", "unknown instruction set", f"Use one of {', '.join(ISAS)}")
+        raise UsageError(f"--isa {options.isa}", "unknown instruction set", one_of(options.isa, ISAS))
     refuse_plan(model)
     refuse_until(model, options.until)
     session = InferenceSession(

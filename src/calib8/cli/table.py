@@ -17,6 +17,7 @@ from calib8.cli.render import count, say_binding
 from calib8.cli.table_text import difference_document, say_difference, say_table, table_document
 from calib8.cli.terminal import open_terminal
 from calib8.errors import TableError, UsageError
+from calib8.parameters import one_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -198,7 +199,7 @@ def _check_type(name: str) -> None:
     from calib8.scheme import ACTIVATION_TYPES
 
     if name not in ACTIVATION_TYPES:
-        raise UsageError(f"--type {name}", "unknown type", f"Use one of {', '.join(ACTIVATION_TYPES)}")
+        raise UsageError(f"--type {name}", "unknown type", one_of(name, ACTIVATION_TYPES))
 
 
 def _check_conversion(to: str, model: Path | None, partial: bool, header: str | None) -> None:

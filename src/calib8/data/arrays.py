@@ -15,17 +15,34 @@ from calib8.tensors import TensorSpec, shape_text
 
 
 def as_array(value: Any, name: str, key: str) -> npt.NDArray[np.generic]:
-    """``numpy.asarray`` of the value under ``key`` of the sample ``name``.
+    """``numpy.asarray`` of the value, or tensor, under ``key`` of the sample ``name``.
 
     Raises:
         DataError: NumPy cannot make an array of it.
     """
     try:
-        return np.asarray(value)
+        return np.asarray(in_memory(value))
     except Exception as error:  # foreign array types raise what they like
         raise DataError(
             name, f"the value of '{key}' is not an array ({error})", "Give NumPy arrays"
         ) from error
+
+
+def in_memory(value: Any) -> Any:
+    """A tensor of PyTorch off its graph and its device; anything else as it is."""
+    for step in ("detach", "cpu"):
+        method = getattr(value, step, None)
+        if not callable(method):
+            return value
+        value = method()
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # which NumPy does not have
+        value = value.float()
+    return value
+
+
+def is_tensor(value: Any) -> bool:
+    """A tensor of PyTorch, or what looks like one."""
+    return all(callable(getattr(value, step, None)) for step in ("detach", "cpu", "numpy"))
 
 
 def conform(

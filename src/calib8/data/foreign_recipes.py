@@ -14,12 +14,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from calib8.data.preprocess import Preprocess
-from calib8.data.resize import PILLOW_FILTERS
+from calib8.data.resize import PILLOW_FILTERS, Filter
 from calib8.errors import UsageError
 
 _IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
@@ -50,27 +50,20 @@ def from_timm(model: Any) -> Preprocess:
     box = (math.floor(height / crop), math.floor(width / crop))
     mode = config.get("crop_mode") or "center"
     mean, std = _numbers(config, "mean", _IMAGENET_MEAN), _numbers(config, "std", _IMAGENET_STD)
-    if mode == "border" and (box != (height, width) or len(set(mean)) > 1):
-        raise _beyond("timm", f"fills borders (crop_mode '{mode}', crop_pct {crop:g})")
-    if mode not in ("center", "squash", "border"):
+    if mode not in ("center", "squash"):
         raise _beyond("timm", f"has the crop_mode '{mode}'")
     if mode == "center" and box[0] != box[1]:
         raise _beyond("timm", f"has an input of {height}×{width}, which it resizes by another filter,")
-    common: dict[str, Any] = {
-        "size": (height, width),
-        "filter": _filter_named(config.get("interpolation") or "bicubic", "timm"),
-        "color": "gray" if channels == 1 else "rgb",
-        "mean": mean[:channels],
-        "std": std[:channels],
-        "units": "0-1",
-    }
-    if mode == "border":
-        return Preprocess(resize="letterbox", letterbox_color=round(255 * mean[0]), **common)
     return Preprocess(
+        size=(height, width),
         resize="warp" if mode == "squash" else "short-side",
         resize_to=box[0] if box[0] == box[1] else box,
         odd_margin="even",
-        **common,
+        filter=_filter_named(config.get("interpolation") or "bicubic", "timm"),
+        color="gray" if channels == 1 else "rgb",
+        mean=mean[:channels],
+        std=std[:channels],
+        units="0-1",
     )
 
 
@@ -291,11 +284,11 @@ def _as_settings(processor: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def _filter_named(name: Any, library: str) -> str:
+def _filter_named(name: Any, library: str) -> Filter:
     text = str(getattr(name, "value", name)).lower()
     if text not in PILLOW_FILTERS:
         raise _beyond(library, f"resamples by '{text}'")
-    return text
+    return cast(Filter, text)
 
 
 def _lengths(size: Any) -> tuple[int, ...]:

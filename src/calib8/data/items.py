@@ -1,6 +1,6 @@
 """What an iterable yields, as samples: arrays, tensors, pictures, paths, pairs with labels, rows of tables.
 
-    {input name: array}               as the model takes it, batch axis included
+    {input name: array}               as the model takes it, with a batch axis or without
     (any of these, label or labels)   what a labelled DataLoader yields
     array or tensor                   for a model with one input: a sample, or a batch of them
     uint8 pixels, Pillow image, path  goes through the preprocessing
@@ -21,16 +21,16 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from PIL import Image
 
-from calib8.data.arrays import as_array, conform_all
+from calib8.data.arrays import as_array, conform_all, in_memory
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
-from calib8.data.images import read_image, undecodable
-from calib8.data.labels import LABEL_NAMES, integer_label
+from calib8.data.images import undecodable
+from calib8.data.labels import LABEL_NAMES, labels_of_rows
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
-from calib8.data.samples import Array, Pending, Sample, image_sample
+from calib8.data.samples import Array, Pending, Sample, file_sample, image_sample
 from calib8.errors import DataError, UsageError
 from calib8.parameters import Text, parameter
-from calib8.tensors import TensorSpec, shape_text
+from calib8.tensors import TensorSpec
 
 InputMap: TypeAlias = "Mapping[str, str | int]"
 Transform: TypeAlias = "Callable[[Any], Any]"
@@ -49,6 +49,9 @@ class Items:
         preprocess: what pictures go through; None: the user gave none.
         input_map: input name, or ``label`` → column of a row, or place in a tuple; empty: by their names.
         transform: is called with every item and gives one of another form; None: they are as they are.
+
+    Raises:
+        UsageError: an ``input_map`` that names what is no input, or not all of them.
     """
 
     inputs: Sequence[TensorSpec]
@@ -56,12 +59,8 @@ class Items:
     input_map: InputMap = field(default_factory=dict)
     transform: Transform | None = None
 
-    def check(self) -> None:
-        """Refuses an ``input_map`` that names no input, or not all.
-
-        Raises:
-            UsageError: it does.
-        """
+    def __post_init__(self) -> None:
+        """Refuses an ``input_map`` that names what is no input, or not all."""
         names = [spec.name for spec in self.inputs]
         if not self.input_map:
             return
@@ -97,10 +96,10 @@ class Items:
         if isinstance(values, Mapping):
             return self._of_arrays(values, labels, number)
         if _is_path(values):
-            return iter([self._of_file(Path(values), _one_label(labels, name))])
+            return iter([self._of_file(Path(values), labels_of_rows(labels, 1, name)[0])])
         if isinstance(values, Image.Image):
-            return iter([self._of_picture(values, _one_label(labels, name), name)])
-        array = as_array(in_memory(values), name, self.inputs[0].name)
+            return iter([self._of_picture(values, labels_of_rows(labels, 1, name)[0], name)])
+        array = as_array(values, name, self.inputs[0].name)
         if array.dtype.kind not in "biuf":
             problem = f"is a {type(values).__name__}, of which no array of numbers can be made"
             raise DataError(name, problem, Text(f"{_FORMS}; or make one by {parameter('transform')}"))
@@ -123,9 +122,9 @@ class Items:
         values, _ = self._parted(self._transformed(item, "sample 0"), "sample 0")
         if isinstance(values, Mapping):
             return False
-        if _is_path(values) or isinstance(values, Image.Image):
+        if _is_picture_file(values):
             return True
-        return self.holds_pixels(as_array(in_memory(values), "sample 0", self.inputs[0].name))
+        return self.holds_pixels(as_array(values, "sample 0", self.inputs[0].name))
 
     def _transformed(self, item: Any, name: str) -> Any:
         if self.transform is None:
@@ -192,19 +191,18 @@ class Items:
     def _of_row(self, row: Mapping[str, Any], name: str) -> tuple[Any, Any]:
         """Arrays under the names of the inputs, or the only column that could be meant."""
         names = [spec.name for spec in self.inputs]
-        if len(names) > 1 or names[0] in row:
-            label_names = [key for key in row if key in LABEL_NAMES and key not in names]
-            label = row[label_names[0]] if len(label_names) == 1 else None
-            if len(names) == 1 and (_is_path(row[names[0]]) or isinstance(row[names[0]], Image.Image)):
-                return row[names[0]], label
-            return {key: value for key, value in row.items() if key not in label_names}, label
-        columns = [key for key, value in row.items() if key not in LABEL_NAMES and _could_be_input(value)]
+        label = next((row[key] for key in LABEL_NAMES if key in row and key not in names), None)
+        rest = {key: value for key, value in row.items() if key in names or key not in LABEL_NAMES}
+        if len(names) > 1:
+            return rest, label
+        if names[0] in row:
+            return (row[names[0]] if _is_picture_file(row[names[0]]) else rest), label
+        columns = [key for key, value in rest.items() if _could_be_input(value)]
         if len(columns) != 1:
             held = ", ".join(map(str, row)) or "nothing"
             problem = f"holds {held}, and no array for input '{names[0]}'"
             cure = Text(f"Say which is meant, such as {parameter('input_map')}={{'{names[0]}': 'image'}}")
             raise DataError(name, problem if columns else f"has no array for input '{names[0]}'", cure)
-        label = next((row[key] for key in LABEL_NAMES if key in row), None)
         return row[columns[0]], label
 
     def _of_arrays(
@@ -213,18 +211,16 @@ class Items:
         """One sample, or one per row where there is a label for each, or ``rows`` come without a name."""
         name = f"sample {number}"
         shapes = {spec.name: spec.shape for spec in self.inputs}
-        whole = {
-            key: _with_batch(in_memory(value), shapes.get(key), name, key) for key, value in values.items()
-        }
-        count = max((len(array) if array.ndim else 1 for array in whole.values()), default=1)
+        whole = {key: _with_batch(value, shapes.get(key), name, key) for key, value in values.items()}
+        count = max([1, *(len(array) for array in whole.values() if array.ndim)])
         apart = not _share_a_batch_axis(self.inputs)
-        each = _labels(labels, count, name, apart)
-        if count < 2 or apart or (each is None and not (rows and _is_batch(self.inputs[0], count))):
-            yield _ready(self._sample(name, whole, None if each is None else each[0]))
+        each = labels_of_rows(labels, count, name, apart=apart)
+        if count < 2 or apart or (each[0] is None and not (rows and _is_batch(self.inputs[0], count))):
+            yield _ready(self._sample(name, whole, each[0]))
             return
         for row in range(count):
             part = {key: array[row : row + 1] for key, array in whole.items()}
-            yield _ready(self._sample(f"sample {number + row}", part, None if each is None else each[row]))
+            yield _ready(self._sample(f"sample {number + row}", part, each[row]))
 
     def _sample(self, name: str, values: Mapping[str, Array], label: int | None) -> Sample:
         checked = conform_all(values, self.inputs, name)
@@ -233,11 +229,11 @@ class Items:
     def _of_pixels(self, array: Array, labels: Any, number: int) -> Iterator[Pending]:
         """A picture H×W, H×W×C or C×H×W, or a batch of them."""
         pictures = array[None] if self._is_one_picture(array) else array
-        each = _labels(labels, len(pictures), f"sample {number}", False)
+        each = labels_of_rows(labels, len(pictures), f"sample {number}")
         for row, picture in enumerate(pictures):
             if picture.ndim == 3 and picture.shape[-1] not in COLORS and picture.shape[0] in COLORS:
                 picture = np.moveaxis(picture, 0, -1)
-            name, label = f"sample {number + row}", None if each is None else each[row]
+            name, label = f"sample {number + row}", each[row]
             kept = np.ascontiguousarray(picture).copy()
             load = partial(self._loaded_pixels, kept, label, name)
             yield Pending(name, load, partial(array_fingerprint, {"": kept}), kept.nbytes)
@@ -270,27 +266,9 @@ class Items:
         name = str(path)
 
         def load() -> Sample:
-            values = apply_preprocess(read_image(path, name), self.fitted, name)
-            return image_sample(values, self.inputs[0], name, label)
+            return file_sample(path, self.fitted, self.inputs[0], name, label)
 
         return Pending(name, load, partial(file_fingerprint, path))
-
-
-def in_memory(value: Any) -> Any:
-    """A tensor of PyTorch off its graph and its device; anything else as it is."""
-    for step in ("detach", "cpu"):
-        method = getattr(value, step, None)
-        if not callable(method):
-            return value
-        value = method()
-    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # which NumPy does not have
-        value = value.float()
-    return value
-
-
-def is_tensor(value: Any) -> bool:
-    """A tensor of PyTorch, or what looks like one."""
-    return all(callable(getattr(value, step, None)) for step in ("detach", "cpu", "numpy"))
 
 
 def _with_batch(value: Any, shape: tuple[int | str | None, ...] | None, name: str, key: str) -> Array:
@@ -314,7 +292,7 @@ def _is_batch(spec: TensorSpec, rows: int) -> bool:
     if spec.shape is None or not spec.shape or spec.shape[0] == rows:
         return False
     first, *others = (str(length).lower() for length in spec.shape)
-    time = first.startswith(("t", "seq", "len", "frame")) and not first.startswith("total")
+    time = first == "t" or first.startswith(("time", "seq", "len", "frame"))
     return not time and not any("batch" in length for length in others)
 
 
@@ -322,7 +300,7 @@ def _may_be_two_samples(first: Any, second: Any) -> bool:
     """Two pictures, or two arrays of one shape that are no single numbers."""
     if isinstance(first, Image.Image) and isinstance(second, Image.Image):
         return first.size == second.size and first.mode == second.mode
-    if any(isinstance(one, (Image.Image, Mapping, str, os.PathLike)) for one in (first, second)):
+    if any(_is_picture_file(one) or isinstance(one, Mapping) for one in (first, second)):
         return False
     try:
         shapes = [np.shape(in_memory(one)) for one in (first, second)]
@@ -339,8 +317,13 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
 
 
+def _is_picture_file(value: Any) -> bool:
+    """A picture that is no array: Pillow's, or where one lies."""
+    return _is_path(value) or isinstance(value, Image.Image)
+
+
 def _is_picture_like(value: Any, items: Items) -> bool:
-    if _is_path(value) or isinstance(value, Image.Image):
+    if _is_picture_file(value):
         return True
     array = np.asarray(in_memory(value))
     return items.holds_pixels(array) or array.ndim != len(items.inputs[0].shape or array.shape)
@@ -362,34 +345,3 @@ def _could_be_input(value: Any) -> bool:
 def _ready(sample: Sample) -> Pending:
     size = sum(array.nbytes for array in sample.inputs.values())
     return Pending(sample.name, lambda: sample, partial(array_fingerprint, sample.inputs), size)
-
-
-def _one_label(labels: Any, name: str) -> int | None:
-    each = _labels(labels, 1, name, False)
-    return None if each is None else each[0]
-
-
-def _labels(labels: Any, rows: int, name: str, apart: bool) -> list[int] | None:
-    """A class number per row; None for targets of another kind, such as boxes, masks or measurements.
-
-    Raises:
-        DataError: integers or texts that are no class numbers, or not one per row.
-    """
-    try:
-        values = np.asarray(in_memory(labels))
-    except Exception:  # ragged ones
-        return None
-    if values.dtype.kind not in "iuU" or not values.size or set(values.shape[1:]) - {1}:
-        return None
-    if rows == 1 and values.size > 1:  # attributes, or one number per class
-        return None
-    if values.size != rows or (apart and rows > 1):
-        problem = f"has {_counted(values)} for {rows} rows"
-        raise DataError(name, problem, "Give one label per row, or samples one by one, batch axis 1")
-    return [integer_label(one, name) for one in values.reshape(-1).tolist()]
-
-
-def _counted(values: Array) -> str:
-    if values.size == 1:
-        return "one label"
-    return f"{values.size} labels" if values.ndim == 1 else f"labels {shape_text(values.shape)}"

@@ -1,4 +1,4 @@
-"""Class labels of image folders: a list of ``file label`` lines, or one sub-folder per class."""
+"""Class labels: ``file label`` lines, a sub-folder per class, an array, what comes with yielded items."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.data.arrays import in_memory
 from calib8.data.stored_arrays import StoredArray
 from calib8.errors import DataError
 from calib8.files import check_file
@@ -99,7 +100,7 @@ def labels_beside(arrays: Mapping[str, npt.NDArray[np.generic] | StoredArray], s
 def array_of_labels(value: object) -> npt.NDArray[np.generic]:
     """``numpy.asarray`` of labels; what is no array becomes one of objects, which are no class numbers."""
     try:
-        return np.asarray(value)
+        return np.asarray(in_memory(value))
     except Exception:  # foreign array types raise what they like
         return np.empty((), object)
 
@@ -154,6 +155,39 @@ def integer_label(value: object, name: str) -> int:
     if number < 0:
         raise DataError(name, f"has the label {value!r}", "Give one class number, 0 or more, per sample")
     return number
+
+
+def labels_of_rows(labels: object, rows: int, name: str, *, apart: bool = False) -> list[int | None]:
+    """A class number per row; None for each where they are targets of another kind, such as boxes.
+
+    Args:
+        labels: an array, a tensor, a list or a number, as data yield it; None: there are none.
+        rows: of the sample.
+        name: that of the sample, subject of error messages.
+        apart: the rows of the sample do not come apart, so that there can be one label at most.
+
+    Raises:
+        DataError: integers or texts that are no class numbers, or not one per row.
+    """
+    none: list[int | None] = [None] * rows
+    try:
+        values = np.asarray(in_memory(labels))
+    except Exception:  # ragged ones
+        return none
+    if values.dtype.kind not in "iuU" or not values.size or set(values.shape[1:]) - {1}:
+        return none
+    if rows == 1 and values.size > 1:  # attributes, or one number per class
+        return none
+    if values.size != rows or (apart and rows > 1):
+        problem = f"has {_counted(values)} for {rows} rows"
+        raise DataError(name, problem, "Give one label per row, or samples one by one, batch axis 1")
+    return [integer_label(one, name) for one in values.reshape(-1).tolist()]
+
+
+def _counted(values: npt.NDArray[np.generic]) -> str:
+    if values.size == 1:
+        return "one label"
+    return f"{values.size} labels" if values.ndim == 1 else f"labels {shape_text(values.shape)}"
 
 
 def _split(line: str, subject: str) -> tuple[str, int]:

@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from calib8.data.arrays import as_array, conform_all, rows_per_batch
+from calib8.data.arrays import as_array, conform_all, in_memory, is_tensor, rows_per_batch
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
-from calib8.data.images import IMAGE_SUFFIXES, image_files, read_image
-from calib8.data.items import COLORS, InputMap, Items, Transform, in_memory, is_tensor
+from calib8.data.images import IMAGE_SUFFIXES, image_files
+from calib8.data.items import COLORS, InputMap, Items, Transform
 from calib8.data.labels import array_of_labels, labels_beside, labels_of_folder, no_labels
-from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
+from calib8.data.preprocess import Preprocess, preprocess_pixels
 from calib8.data.presets import known_preprocess
 from calib8.data.samples import (
     Array,
@@ -28,6 +28,7 @@ from calib8.data.samples import (
     Pending,
     Sample,
     check_samples,
+    file_sample,
     image_sample,
     spaced,
 )
@@ -103,7 +104,6 @@ def open_dataset(
         arrays = {str(name): _in_memory(str(name), value) for name, value in data.items()}
         return _from_arrays(arrays, "arrays", inputs, preprocess, samples)
     items = Items(inputs, preprocess, dict(input_map or {}), transform)
-    items.check()
     return dataset_of([data] if isinstance(data, Image.Image) else data, items, samples, skip_bad)
 
 
@@ -125,15 +125,12 @@ def _from_images(
     folder, files = _listed_images(path)
     found = labels_of_folder(folder, files, labels) if path.is_dir() else no_labels(len(files))
     fitted = fit_preprocess(preprocess, inputs, str(path))
-    load = partial(_load_image, folder, fitted, inputs[0])
 
     def pending() -> Iterator[Pending]:
         for index in spaced(len(files), samples):
-            yield Pending(
-                files[index],
-                partial(load, files[index], found.numbers[index]),
-                partial(file_fingerprint, folder / files[index]),
-            )
+            name, path = files[index], folder / files[index]
+            load = partial(file_sample, path, fitted, inputs[0], name, found.numbers[index])
+            yield Pending(name, load, partial(file_fingerprint, path))
 
     count = len(spaced(len(files), samples))
     return Dataset(
@@ -168,11 +165,6 @@ def _matching(pattern: Path) -> tuple[Path, list[str]]:
         raise DataError(str(pattern), problem, f"Images are {', '.join(sorted(IMAGE_SUFFIXES))}")
     folder = Path(os.path.commonpath([path.parent for path in images]))
     return folder, sorted(path.relative_to(folder).as_posix() for path in images)
-
-
-def _load_image(folder: Path, p: Preprocess, spec: TensorSpec, file: str, label: int | None) -> Sample:
-    values = apply_preprocess(read_image(folder / file, file), p, file)
-    return image_sample(values, spec, file, label)
 
 
 def _from_arrays(
@@ -247,7 +239,6 @@ def _named(arrays: Mapping[str, Rows], source: str, inputs: Sequence[TensorSpec]
 
 
 def _in_memory(name: str, value: object) -> Array:
-    value = in_memory(value)
     return array_of_labels(value) if name == "labels" else as_array(value, "arrays", name)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from calib8.data.arrays import conform
-from calib8.data.preprocess import Preprocess
+from calib8.data.images import read_image
+from calib8.data.preprocess import Preprocess, apply_preprocess
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
 from calib8.tensors import TensorSpec
@@ -164,6 +166,15 @@ def image_sample(values: Array, spec: TensorSpec, name: str, label: int | None) 
     """What one image became, as a sample of an input: with a batch axis where the input has one."""
     batched = values if spec.shape is not None and len(spec.shape) == 3 else values[None]
     return Sample(name, {spec.name: conform(batched, spec, name, partial=True)}, label)
+
+
+def file_sample(path: Path, p: Preprocess, spec: TensorSpec, name: str, label: int | None) -> Sample:
+    """The image of a file, preprocessed, as a sample of an input.
+
+    Raises:
+        DataError: it cannot be decoded, or what becomes of it does not fit the input.
+    """
+    return image_sample(apply_preprocess(read_image(path, name), p, name), spec, name, label)
 
 
 def spaced(total: int, samples: int | None) -> Sequence[int]:

@@ -37,7 +37,7 @@ class Stream:
 
     Attributes:
         items: a new iterator over them.
-        count: how many samples they are, where each is one; None where only iterating tells.
+        count: how many samples they are; None where only iterating tells.
         once: they cannot be had again.
     """
 
@@ -63,12 +63,12 @@ def stream_of(data: Any, samples: int | None) -> Stream:
     if isinstance(data, Iterator):
         return Stream(lambda: data, once=True)
     if isinstance(data, (list, tuple)):
-        return Stream(lambda: iter(data), len(data))
+        return Stream(lambda: iter(data), len(data) if all(map(_is_one, data)) else None)
     if _is_numbered(data):
         numbers = spaced(len(data), samples)
         return Stream(lambda: (data[number] for number in numbers))
     if isinstance(data, Iterable):
-        return Stream(lambda: iter(data), len(data) if isinstance(data, Sequence) else None, shuffles(data))
+        return Stream(lambda: iter(data), once=shuffles(data))
     if callable(data):
         return Stream(lambda: _returned(data))
     raise no_source(data)
@@ -107,8 +107,7 @@ def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> 
     each = stream.items
     first: list[Any] = []
     if items.preprocess is not None:  # which says what the samples look like, where they are pictures
-        one, each = _looked_at(stream)
-        first = list(one)
+        first, each = _looked_at(stream)
     fitted = items.fitted if any(map(items.is_picture, first)) else None
     all_of = partial(_numbered, items=items)
     kept = _Kept(all_of(each()), type(data).__name__) if stream.once else None
@@ -117,17 +116,15 @@ def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> 
         return islice(all_of(each()) if kept is None else iter(kept), samples)
 
     known = stream.count if samples is None or stream.count is None else min(stream.count, samples)
-    if isinstance(data, (list, tuple)) and not all(map(_is_one, data)):
-        known = None
     return Dataset("data", pending, known, rows_per_batch(items.inputs), fitted, skip_bad, [])
 
 
-def _looked_at(stream: Stream) -> tuple[Iterator[Any], Callable[[], Iterator[Any]]]:
-    """The first item of a stream, and its items: what was begun is the first pass."""
+def _looked_at(stream: Stream) -> tuple[list[Any], Callable[[], Iterator[Any]]]:
+    """The first item of a stream, if there is one, and its items: what was begun is the first pass."""
     rest = stream.items()
     first = list(islice(rest, 1))
     begun = [chain(first, rest)]
-    return iter(first), lambda: begun.pop() if begun else stream.items()
+    return first, lambda: begun.pop() if begun else stream.items()
 
 
 class _Kept:
@@ -162,14 +159,16 @@ class _Kept:
 
 def _numbered(stream: Iterator[Any], items: Items) -> Iterator[Pending]:
     """All samples of all items; a file that comes again has its number behind its name."""
-    names: set[str] = set()
+    files: set[str] = set()
     number = 0
     for item in stream:
         for sample in items.pending(item, number):
             number += 1
-            name = sample.name if sample.name not in names else f"{sample.name} ({number})"
-            names.add(name)
-            yield sample if name == sample.name else _renamed(sample, name)
+            if sample.name in files:
+                sample = _renamed(sample, f"{sample.name} ({number})")
+            elif sample.name != f"sample {number - 1}":
+                files.add(sample.name)
+            yield sample
 
 
 def _renamed(sample: Pending, name: str) -> Pending:

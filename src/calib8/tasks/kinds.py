@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, get_args
 
 from calib8.errors import UsageError
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 from calib8.tasks.grid import FORMS
 
 Kind: TypeAlias = Literal[
@@ -79,4 +79,4 @@ def task_called(name: str | None) -> Task | None:
     for task in TASK_NAMES:
         if name in (None, task):
             return None if name is None else task
-    raise UsageError(parameter("task", name), "unknown task", f"Use one of {', '.join(TASK_NAMES)}")
+    raise UsageError(parameter("task", name), "unknown task", one_of(name, TASK_NAMES))

@@ -15,6 +15,7 @@ from torch import Tensor, fx, nn
 from calib8.calibration.source import tensors_to_calibrate
 from calib8.errors import TableError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, model_hash
+from calib8.parameters import one_of
 from calib8.passes.place import place
 from calib8.passes.prepare import PreparedModel, refuse_unsupported
 from calib8.passes.prepare import prepare as prepare_graph
@@ -162,9 +163,9 @@ def _recipe(
     kinds = [kind for kind in RANGES if kind == wanted]
     norms = [kind for kind in BATCH_NORMS if kind == batch_norm]
     if not kinds:
-        raise UsageError(f"ranges={ranges!r}", "unknown", f"Use one of {', '.join(RANGES)}")
+        raise UsageError(f"ranges={ranges!r}", "unknown", one_of(ranges, RANGES))
     if not norms:
-        raise UsageError(f"batch_norm={batch_norm!r}", "unknown", f"Use one of {', '.join(BATCH_NORMS)}")
+        raise UsageError(f"batch_norm={batch_norm!r}", "unknown", one_of(batch_norm, BATCH_NORMS))
     if table is None and wanted != "moving":
         raise UsageError(
             f"ranges={wanted!r}", "needs ranges to start from", "Give table=calib8.calibrate(model, …).table"

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import UsageError
-from calib8.parameters import entry, parameter
+from calib8.parameters import entry, one_of, parameter
 from calib8.tasks.branches import Meaning, Sureness
 from calib8.tasks.judges.classes import find_class_judge
 from calib8.tasks.judges.ctc import find_ctc
@@ -44,7 +44,7 @@ def check_task(task: str) -> None:
         UsageError: it is none of ``TASKS``.
     """
     if task not in TASKS:
-        raise UsageError(parameter("task", task), "unknown task", f"Use one of {', '.join(TASKS)}")
+        raise UsageError(parameter("task", task), "unknown task", one_of(task, TASKS))
 
 
 def task_name(task: str | AnyJudge | None) -> str | None:
