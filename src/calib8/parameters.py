@@ -99,17 +99,17 @@ def parameter(name: str, value: object = _UNSAID) -> str:
     return either(f"{name}={value!r}", flag if value is True else f"{flag} {_typed(value)}")
 
 
-def one_of(given: str | None, known: Iterable[str], every: str = "Use one of") -> str:
+def one_of(given: object, known: Iterable[str], every: str = "Use one of") -> str:
     """A cure that lists names: ``Did you mean 'minmax'? Use one of auto, minmax …``.
 
     Args:
-        given: what is none of them; None: nothing was.
+        given: what is none of them, of any type; None: nothing was.
         known: all of them.
         every: what stands before the list.
     """
     names = list(known)
     plain = {name.lower().replace("_", "-"): name for name in names}
-    asked = (given or "").strip().lower().replace("_", "-")
+    asked = given.strip().lower().replace("_", "-") if isinstance(given, str) else ""
     near = [OTHER_NAMES[asked]] if asked in OTHER_NAMES else get_close_matches(asked, plain, 1, 0.7)
     meant = f"Did you mean '{plain[near[0]]}'? " if near and near[0] in plain else ""
     return f"{meant}{every} {', '.join(names)}"
