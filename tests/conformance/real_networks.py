@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+import pytest
+from _pytest.mark.structures import ParameterSet
 
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
@@ -46,6 +49,15 @@ NETWORKS: Final[dict[str, Network]] = {
 }
 
 CLASSIFIERS: Final = ("efficientnet_lite0", "mobilenet_v2", "squeezenet", "resnet20", "resnet56", "resnet8")
+
+SLOW: Final = frozenset({"efficientnet_lite0", "squeezenet", "resnet56"})
+"""Networks of which another of their kind is tested, where a test takes half a minute."""
+
+
+def with_slow_ones(names: Iterable[str]) -> list[ParameterSet]:
+    """The names as parameters of a test; with those of ``SLOW`` ``scripts/check-full`` runs it."""
+    return [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
+
 
 Calibrated = Callable[[str], Calibration]
 """What the fixture ``calibrated`` gives: the calibration of a network by name."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Quantized
+from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Quantized, with_slow_ones
 
 from bits import FAST_ISAS, assert_native_gives
 from calib8.calibration.choose import choose_table
@@ -85,7 +85,7 @@ def test_profile_onnx_gives_the_outputs_of_onnxruntime(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", with_slow_ones(CLASSIFIERS))
 def test_agreement_with_the_float_model_is_that_of_onnxruntime(
     name: str, profile: Profile, quantized: Quantized, shared_data: Path
 ) -> None:

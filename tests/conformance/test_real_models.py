@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Network, Quantized
+from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Network, Quantized, with_slow_ones
 
 from calib8.analysis.evaluate import Evaluation
 from calib8.analysis.lint import lint
@@ -59,7 +59,7 @@ def test_the_file_is_about_a_quarter(
     assert size < 0.5 * original + 2000 * graph.num_nodes()
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", with_slow_ones(NETWORKS))
 def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
     name: str, for_openvino: Quantized, shared_data: Path
 ) -> None:
@@ -85,7 +85,7 @@ def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
     [
         ("efficientnet_lite0", 0.005, 0.97),
         ("resnet20", 0.003, 0.98),
-        ("resnet56", 0.003, 0.98),
+        pytest.param("resnet56", 0.003, 0.98, marks=pytest.mark.slow),
     ],
 )
 def test_accuracy_is_kept(

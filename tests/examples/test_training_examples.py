@@ -146,6 +146,7 @@ def assert_same_network(network: torch.nn.Module, state: Mapping[str, torch.Tens
     assert found.keys() == state.keys() and all(torch.equal(found[name], state[name]) for name in state)
 
 
+@pytest.mark.slow
 def test_cifar10_from_the_tarball(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write(tmp_path / "cifar.tgz", tarball(cifar10_files(), "gz"))
     said = run(CIFAR10, data, tmp_path / "int8.onnx", capsys, "--qat-epochs", "2")
