@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from calib8.pipeline import quantize as quantize
     from calib8.qparams import QParams as QParams
     from calib8.qparams import QuantSpec as QuantSpec
+    from calib8.remedies.diagnose import diagnose as diagnose
+    from calib8.remedies.treatment import Remedy as Remedy
+    from calib8.remedies.treatment import Treatment as Treatment
     from calib8.repair.wanted import RepairChoice as RepairChoice
     from calib8.scheme import QuantScheme as QuantScheme
     from calib8.scheme import TargetChoice as TargetChoice
@@ -79,17 +82,20 @@ _HOMES: Final[dict[str, str]] = {
     "Range": "table",
     "RangeChoice": "calibration.range_choice",
     "Reading": "data.reading",
+    "Remedy": "remedies.treatment",
     "RepairChoice": "repair.wanted",
     "SearchChoice": "tuning.search_choice",
     "Statistics": "calibration.statistics",
     "TableError": "errors",
     "TargetChoice": "scheme",
+    "Treatment": "remedies.treatment",
     "Tuning": "tuning.tune",
     "UnsupportedModelError": "errors",
     "UsageError": "errors",
     "calibrate": "pipeline",
     "collect_statistics": "pipeline",
     "compare": "analysis.compare",
+    "diagnose": "remedies.diagnose",
     "evaluate": "judge",
     "inspect_model": "analysis.inspect",
     "lint": "analysis.lint",
