@@ -36,7 +36,7 @@ ROOMS = (
     {"program", "formats", "repair"},
     {"engine", "exporting"},
     {"session", "outcomes"},
-    {"analysis", "report", "int8_model"},
+    {"analysis", "report", "int8_model", "delivery"},
     {"training"},
     {"pipeline", "judge"},
     {"demo", "remedies", "tuning"},

@@ -46,7 +46,6 @@ MORE = (
 """Functions for users beside those at the top."""
 
 ONLY_TYPED = {
-    "rounds": "of `calib8 benchmark`, which has no function of that name",
     "top": "rows that a command shows; a function gives them all",
 }
 """Parameters that are flags alone, and why."""

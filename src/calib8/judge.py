@@ -16,17 +16,15 @@ from calib8.analysis.runtimes import OWN, default_runtime, is_float_model, open_
 from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
-from calib8.data.preprocess import Preprocess
 from calib8.data.reading import BatchWords, LabelWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
-from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.parameters import Text, with_both
-from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.requests import requested, takes_words_of
+from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.own import OwnJudge
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
@@ -266,25 +264,3 @@ def _warnings(
             f"FP32 is right on {share} of these samples: preprocessing or labels do not fit this model; "
             "compare mean, scale, colour order and class numbers with those of its training"
         )
-
-
-def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
-    """The preprocessing that the first model with one has stored; saved programs and plans store none."""
-    for path in models:
-        if is_program_file(path) or claims_to_be_plan(path):
-            continue
-        text = _stored_text(path)
-        if text is not None:
-            return Preprocess.from_json(text, str(path))
-    return None
-
-
-def _stored_text(path: str | os.PathLike[str]) -> str | None:
-    """The preprocessing that an ONNX or TFLite file has stored, as JSON."""
-    if claims_to_be_tflite(path):
-        from calib8.tflite.metadata import stored_preprocess_text
-
-        return stored_preprocess_text(path)
-    from calib8.model.metadata import read_metadata
-
-    return read_metadata(path).get("preprocess")

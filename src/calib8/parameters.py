@@ -20,6 +20,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "branches": "--branch",
     "form": "--format",
     "ranges": "--range",
+    "runtimes": "--runtime",
     "shapes": "--shape",
     "spots": "--spot",
     "statistics": "--from-stats",

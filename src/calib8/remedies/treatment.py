@@ -1,6 +1,8 @@
 """What a diagnosis hands back: what was found, what helps, and how to quantize with it.
 
-finding → wishes (repairs, nodes in float, another method) → quantized in memory → SQNR of the outputs
+    finding → wishes (repairs, nodes in float, another method) → quantized in memory → SQNR of the outputs
+
+``Treatment.words`` are the keywords of ``calib8.quantize`` that carry a remedy out.
 """
 
 from __future__ import annotations
