@@ -14,6 +14,7 @@ ROOMS = (
     {"errors"},
     {
         "files",
+        "notebook",
         "ops",
         "qparams",
         "coded_array",

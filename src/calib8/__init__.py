@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from calib8.analysis.compare import Comparison as Comparison
     from calib8.analysis.compare import compare as compare
-    from calib8.analysis.evaluate import Evaluation as Evaluation
+    from calib8.analysis.comparison import Comparison as Comparison
+    from calib8.analysis.evaluation import Evaluation as Evaluation
     from calib8.analysis.inspection import Inspection as Inspection
     from calib8.analysis.inspection import inspect as inspect
     from calib8.analysis.lint import lint as lint
@@ -77,9 +77,9 @@ _HOMES: Final[dict[str, str]] = {
     "Checkpointing": "calibration.gather",
     "Collection": "pipeline",
     "Compilation": "delivery.compiling",
-    "Comparison": "analysis.compare",
+    "Comparison": "analysis.comparison",
     "DataError": "errors",
-    "Evaluation": "analysis.evaluate",
+    "Evaluation": "analysis.evaluation",
     "Export": "delivery.exporting",
     "InferenceSession": "session",
     "Inspection": "analysis.inspection",

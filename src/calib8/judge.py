@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from calib8.analysis.asked_judges import asked_judges, labels_of_images
 from calib8.analysis.chance import hardly_better_than_guessing
-from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
+from calib8.analysis.evaluate import class_scores, evaluate_sessions
+from calib8.analysis.evaluation import Evaluation, Evaluations
 from calib8.analysis.runtimes import OWN, default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
@@ -21,6 +22,7 @@ from calib8.data.samples import Dataset, DataSource
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
+from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import Text, with_both
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.requests import requested, takes_words_of
@@ -55,7 +57,7 @@ def evaluate(
     judge: OwnJudge | None = None,
     progress: Progress = silent,
     **words: Unpack[EvaluatingWords],
-) -> list[Evaluation]:
+) -> Evaluations:
     """Accuracy and speed of models side by side on the same data.
 
     The first float model of the list is the reference for agreement and SQNR.
@@ -117,8 +119,9 @@ def evaluate(
     )  # fmt: skip
     results = [_with_label_warning(result, dataset) for result in judges.beside(found)]
     if runtime in OWN:
-        return results
-    return [_with_saturation(result, path, runtime) for result, path in zip(results, models, strict=True)]
+        return Evaluations(results)
+    told = zip(results, models, strict=True)
+    return Evaluations(_with_saturation(result, path, runtime) for result, path in told)
 
 
 def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning | None:
@@ -187,6 +190,35 @@ class Preflight:
     images: int
     evaluation: Evaluation | None
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: how much was looked at, and what looks wrong."""
+        told = [f"{self.images} samples"]
+        if self.evaluation is not None and self.evaluation.top1 is not None:
+            told.append(f"FP32 top-1 {percent(self.evaluation.top1)}")
+        warnings = len(self._all_warnings())
+        told.append(f"{warnings} warnings" if warnings else "nothing looks wrong")
+        return f"<Preflight: {', '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        """What goes into the model, and what looks wrong with it, for notebooks."""
+        seen = grid(
+            ("input", "samples", "smallest", "largest", "allowed by mean and scale"), self.inputs, _input_row
+        )
+        return in_notebook(repr(self), seen, notes(self._all_warnings()))
+
+    def _all_warnings(self) -> list[str]:
+        """Those of the inputs too, with their names."""
+        own = [f"input '{check.input}': {text}" for check in self.inputs for text in check.warnings]
+        return [*own, *self.warnings]
+
+
+def _input_row(check: InputCheck) -> tuple[object, ...]:
+    implied = None
+    if check.implied is not None:
+        low, high = min(low for low, _ in check.implied), max(high for _, high in check.implied)
+        implied = f"{low:.4g} … {high:.4g}"
+    return (check.input, check.rows, min(check.minimum), max(check.maximum), implied)
 
 
 class LookingWords(SampleWords, LabelWords):

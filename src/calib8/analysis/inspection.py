@@ -15,12 +15,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from calib8.analysis.inspection_tables import (
+    model_tables,
+    observation_table,
+    plan_tables,
+    program_tables,
+    tflite_tables,
+    violation_table,
+)
 from calib8.analysis.plan_inspect import PlanInspection, inspect_plan
 from calib8.data.reading import Reading
 from calib8.data.samples import DataSource
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.files import check_model_file, checked_path
+from calib8.notebook import in_notebook
 from calib8.parameters import parameter
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, silent
@@ -70,6 +79,32 @@ class Inspection:
     target: str | None = None
     violations: tuple[Violation, ...] = ()
     observation: Observation | None = None
+
+    def __repr__(self) -> str:
+        """One line: which file, what it holds, and whether a rule is broken."""
+        told = [f"{self.path!r}", self.kind]
+        if self.model is not None:
+            done = sum(layer.quantized for layer in self.model.layers)
+            would = "would be " if self.kind == "float" else ""
+            told.append(f"{done} of {len(self.model.layers)} layers {would}quantized")
+        if self.target is not None:
+            told.append(f"{len(self.violations)} violations of the rules of {self.target!r}")
+        return f"<Inspection: {', '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        """What is in the file, for notebooks."""
+        parts = [violation_table(self.violations)]
+        if self.model is not None:
+            parts.append(model_tables(self.model))
+        if self.tflite is not None:
+            parts.append(tflite_tables(self.tflite))
+        if self.plan is not None:
+            parts.append(plan_tables(self.plan))
+        if self.program is not None:
+            parts.append(program_tables(self.program))
+        if self.observation is not None:
+            parts.append(observation_table(self.observation))
+        return in_notebook(repr(self), *parts)
 
     @property
     def kind(self) -> Kind:

@@ -13,11 +13,12 @@ from typing import Final, NamedTuple
 
 from calib8.analysis.benchmark import Opened, Timing, measure, ratio
 from calib8.analysis.benchmark_runtimes import OPENERS, installed_runtimes, open_subject, takes
-from calib8.analysis.breakdown import Breakdown, break_down
+from calib8.analysis.breakdown import Breakdown, Part, break_down
 from calib8.analysis.workloads import Shapes, Workload, open_workload
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.errors import CrashError, ModelError, UnsupportedModelError, UsageError
 from calib8.files import checked_path
+from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import one_of, parameter
 from calib8.processors import MOST_THREADS, usable_cores
 from calib8.progress import Progress, check_positive, silent
@@ -47,6 +48,26 @@ class Benchmark:
     peaks: Mapping[int, float]
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line: how much was measured, and the fastest of it."""
+        best = min(self.timings, key=lambda one: one.median_ms)
+        fastest = f"{best.subject.model!r} in {best.subject.runtime}, {best.median_ms:.3f} ms"
+        return f"<Benchmark: {len(self.timings)} timings, fastest {fastest}>"
+
+    def _repr_html_(self) -> str:
+        """The timings, then the time of every part of the plans, for notebooks."""
+        times = ("median ms", "min ms", "p95 ms")
+        headers = ("model", "runtime", "threads", "batch", *times, "ratio", "of peak")
+        parts = [grid(headers, self.timings, self._row), *map(_part_grid, self.breakdowns)]
+        told = [str(failure) for failure in self.failures]
+        return in_notebook(repr(self), *parts, notes([*told, *self.notes]))
+
+    def _row(self, t: Timing) -> tuple[object, ...]:
+        of, faster = t.subject, self.ratio(t)
+        times = (f"{t.median_ms:.3f}", f"{t.min_ms:.3f}", f"{t.p95_ms:.3f}")
+        told = None if faster is None else f"{faster:.2f}"
+        return (of.model, of.runtime, of.threads, of.batch, *times, told, percent(self.of_peak(t)))
+
     def ratio(self, timing: Timing) -> float | None:
         """How many times faster than the fastest other runtime on the same work, by median; None without."""
         return ratio(timing, self.timings)
@@ -54,6 +75,17 @@ class Benchmark:
     def of_peak(self, timing: Timing) -> float | None:
         """Share of what the machine does at most, 0 … 1, in the fastest run; None where MACs are unknown."""
         return None if timing.gmacs is None else timing.gmacs / self.peaks[timing.subject.threads]
+
+
+def _part_grid(found: Breakdown) -> str:
+    """The time of every part of a plan, for notebooks."""
+    title = f"{found.model}, threads {found.threads}, {found.isa}: {1e3 * found.seconds:.3f} ms"
+
+    def row(part: Part) -> tuple[object, ...]:
+        share = percent(part.seconds / found.seconds)
+        return (part.name, part.kind, part.steps, f"{1e6 * part.seconds:.1f}", share)
+
+    return grid(("instructions", "kind", "steps", "µs", "of all"), found.parts, row, title)
 
 
 class _Asked(NamedTuple):

@@ -14,6 +14,7 @@ from calib8.engine.plan_file import save_plan
 from calib8.engine.run import ISAS, default_isa
 from calib8.errors import UsageError
 from calib8.files import checked_path
+from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import one_of, parameter
 from calib8.program.listing import ProgramSummary, summary
 from calib8.program.program import Program
@@ -43,6 +44,20 @@ class Compilation:
     plan: Plan
     program: Program
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: which file, how large, how much of it in float."""
+        share = f"{percent(self.float_share)} of the MACs in float"
+        steps = f"{len(self.plan.rows)} steps, {self.bytes:,} bytes"
+        return f"<Compilation: {str(self.output)!r}, {steps}, profile {self.plan.profile}, {share}>"
+
+    def _repr_html_(self) -> str:
+        """What the plan holds, for notebooks."""
+        found = self.summary
+        kinds = grid(("instruction", "how many"), list(found.instructions.items()), lambda kind: kind)
+        floats = list(self.program.float_reasons.items())
+        left = grid(("node in float", "why"), floats, lambda node: node)
+        return in_notebook(repr(self), kinds, left, notes(self.notes))
 
     @property
     def summary(self) -> ProgramSummary:

@@ -14,6 +14,7 @@ from calib8.exporting.tflite.export import TfliteExport, to_tflite
 from calib8.files import checked_path
 from calib8.model.load import load_model, naming_file
 from calib8.model.save import save_model
+from calib8.notebook import grid, in_notebook, notes
 from calib8.parameters import parameter
 from calib8.program.file import save_program
 from calib8.program.listing import summary
@@ -53,6 +54,19 @@ class Export:
     qoperator: QOperatorReport | None = None
     program: Program | None = None
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: which file, its form, how large."""
+        number = sum(self.operators.values())
+        noun = "instructions" if self.program is not None else "operators"
+        return f"<Export: {str(self.output)!r}, {self.to}, {number} {noun}, {self.bytes:,} bytes>"
+
+    def _repr_html_(self) -> str:
+        """What the file holds, and what is not kept exactly, for notebooks."""
+        kinds = grid(("operator", "how many"), list(self.operators.items()), lambda kind: kind)
+        kept = () if self.qoperator is None else self.qoperator.kept
+        left = grid(("node in float", "op", "why"), kept, lambda one: (one.node, one.op_type, one.reason))
+        return in_notebook(repr(self), kinds, left, notes(self.notes))
 
     @property
     def operators(self) -> Mapping[str, int]:

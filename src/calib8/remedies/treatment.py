@@ -17,6 +17,7 @@ from calib8.analysis.findings import Finding, LayerLoss
 from calib8.autorange.check import Check
 from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges.two_pass import needs_data_again
+from calib8.notebook import decibels, grid, in_notebook, percent
 from calib8.parameters import Text, flag_of, parameter
 from calib8.tasks.purpose import NOTHING_SAID, Purpose
 
@@ -109,6 +110,33 @@ class Treatment:
     made_here: bool
     purpose: Purpose = NOTHING_SAID
 
+    def __repr__(self) -> str:
+        """One line: how much is lost, and what gives it back."""
+        found = f"{decibels(self.sqnr_db)} dB, {len(self.findings)} causes"
+        if not self.remedies:
+            return f"<Treatment: {found}, none of {self.tried} remedies helps>"
+        best = self.remedies[0]
+        return f"<Treatment: {found}; {best.text}: {best.gain_db:+.1f} dB>"
+
+    def _repr_html_(self) -> str:
+        """Causes, remedies and layers, for notebooks."""
+        causes = grid(
+            ("cause at", "what is wrong", "what may help"),
+            self.findings,
+            lambda one: (one.node or one.tensor or "data", one.reason.text, one.reason.advice),
+        )
+        remedies = grid(
+            ("remedy", "SQNR dB", "gain dB", "MACs in float"),
+            self.remedies,
+            lambda one: (one.text, decibels(one.sqnr_db), f"{one.gain_db:.2f}", percent(one.macs)),
+        )
+        worst = grid(
+            ("layer", "op", "outputs with its codes alone, dB", "local dB", "cumulative dB", "MACs"),
+            self.layers,
+            _layer_row,
+        )
+        return in_notebook(repr(self), causes, remedies, worst)
+
     @property
     def layers(self) -> tuple[LayerLoss, ...]:
         """What the codes of every layer alone do to the outputs, worst damage first."""
@@ -160,3 +188,9 @@ class Treatment:
         meant = (part for at, kind in branches.items() for part in (flag_of("branches"), f"{at}={kind}"))
         repairs = ",".join(wish.repairs) or "none"
         return (*basis.flags(), flag_of("repair"), repairs, *nodes, *task, *meant)
+
+
+def _layer_row(loss: LayerLoss) -> tuple[object, ...]:
+    row = loss.row
+    figures = (loss.damage.both, row.local.sqnr_db, row.cumulative.sqnr_db)
+    return (row.node or f"input '{row.tensor}'", row.op_type, *map(decibels, figures), percent(loss.macs))

@@ -20,6 +20,7 @@ from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
+from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import Text, parameter
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, silent
@@ -83,6 +84,30 @@ class Tuning:
     judged: int
     complete: bool
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """One line: the promise, what the best model does, and what it costs."""
+        kept, figures = "kept" if self.kept else "not kept", self.best.figures
+        does = f"{self.promise.shown(figures.value)}, at worst {self.promise.shown(figures.bound)}"
+        cost = f"{percent(self.best.cost)} of the MACs in float"
+        return f"<Tuning: {self.promise.text} {kept}: {does}; {cost}; {str(self.path)!r}>"
+
+    def _repr_html_(self) -> str:
+        """The trials in order, for notebooks."""
+        shown = self.promise.shown
+        trials = grid(
+            ("effort", "nodes in float", "MACs in float", self.promise.noun, "at worst", "kept"),
+            self.trials,
+            lambda one: (
+                one.settings.effort,
+                len(one.settings.floats),
+                percent(one.cost),
+                shown(one.figures.value),
+                shown(one.figures.bound),
+                f"{'yes' if one.kept else 'no'}{' *' if one is self.best else ''}",
+            ),
+        )
+        return in_notebook(repr(self), trials, notes(self.notes))
 
 
 class TuningWords(SampleWords, LabelWords, TargetWords, PromiseWords, SearchWords, PurposeWords):
