@@ -205,8 +205,8 @@ def test_a_search_shows_its_trials() -> None:
         for one, cost, is_kept in zip(settings, costs, kept, strict=True)
     )
     found = calib8.Tuning(
-        Promise("agreement", 98.0), True, trials[1], trials, Path("out.onnx"), Path("out.tune"), None, 100, 200,
-        True, (f"a note on {HOSTILE}",),
+        Promise("agreement", 98.0), True, trials[1], trials, Path("out.onnx"), Path("out.tune"), None, 100,
+        200, True, (f"a note on {HOSTILE}",),
     )  # fmt: skip
     assert repr(found) == (
         "<Tuning: agreement of at least 98 % kept: 99.00 %, at worst 97.50 %; 25.00 % of the MACs in float; "

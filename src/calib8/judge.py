@@ -24,7 +24,7 @@ from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import Text, with_both
-from calib8.progress import Progress, SampleCounter, silent
+from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tasks.branches import Meaning
@@ -45,6 +45,7 @@ class EvaluatingWords(SampleWords, LabelWords, BatchWords, PurposeWords):
     """Keywords of ``evaluate``."""
 
 
+@draws_progress
 @takes_words_of(Reading, Purpose, without=("shapes",))
 def evaluate(
     models: Sequence[str | os.PathLike[str]],
@@ -55,7 +56,7 @@ def evaluate(
     profile: str | None = None,
     integer_only: bool = False,
     judge: OwnJudge | None = None,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[EvaluatingWords],
 ) -> Evaluations:
     """Accuracy and speed of models side by side on the same data.
@@ -115,7 +116,7 @@ def evaluate(
         sessions, pieces, reference=reference, label_offset=label_offset,
         labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
         meaning=meaning,
-        on_batch=SampleCounter("evaluating", dataset.count, progress), on_outputs=judges.add,
+        on_batch=SampleCounter("evaluating", dataset.count, callback_of(progress)), on_outputs=judges.add,
     )  # fmt: skip
     results = [_with_label_warning(result, dataset) for result in judges.beside(found)]
     if runtime in OWN:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Final, TypeVar
 
-from calib8.parameters import Text
+from calib8.parameters import Text, escaped
 
 MOST_ROWS: Final = 20
 """Of a table; how many more there are is told below it."""
@@ -114,4 +114,4 @@ def _text(text: str, most: int = MOST_SIGNS) -> str:
     """Safe between tags and as an attribute, on one line."""
     told = str(Text(text))
     cut = told if len(told) <= most else f"{told[: most - 1]}…"
-    return escape("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut))
+    return escape(escaped(cut))

@@ -71,6 +71,11 @@ class Text(str):
         return type(self), (self.both,)
 
 
+def escaped(text: str) -> str:
+    """On one line: ``\\n`` for a line break, and so on for all that cannot be printed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def with_both(text: str) -> str:
     """The text as a part of another one, which keeps its wordings."""
     return text.both if isinstance(text, Text) else text

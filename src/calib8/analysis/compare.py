@@ -39,7 +39,7 @@ from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageErr
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Session, open_session
 from calib8.parameters import parameter
-from calib8.progress import Progress, SampleCounter, silent
+from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tasks.seen import analysable
@@ -55,6 +55,7 @@ class ComparingWords(SampleWords, BatchWords, PurposeWords):
     """Keywords of ``compare``."""
 
 
+@draws_progress
 @takes_words_of(Reading, Purpose, without=("labels", "shapes"))
 def compare(
     fp32: Model,
@@ -65,7 +66,7 @@ def compare(
     profile: str | None = None,
     integer_only: bool = False,
     sort: Sort = "local",
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[ComparingWords],
 ) -> Comparison:
     """Cosine and SQNR of every quantized tensor, of its layer alone and of the int8 model up to it.
@@ -97,7 +98,7 @@ def compare(
         reference = float_reference(pair.fp32, next(pieces).inputs, pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)
     _check_matched(found, pair)
-    seen = SampleCounter("comparing", dataset.count, progress)
+    seen = SampleCounter("comparing", dataset.count, callback_of(progress))
     opened = _open(pair, reference, found.taps, runtime, settings)
     sums = _run(opened, OutputSums(meaning), dataset, reading, seen)
     return _comparison(pair, reference, found, sums, sort)

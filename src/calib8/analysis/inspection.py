@@ -32,7 +32,7 @@ from calib8.files import check_model_file, checked_path
 from calib8.notebook import in_notebook
 from calib8.parameters import parameter
 from calib8.program.magic import is_program_file
-from calib8.progress import Progress, silent
+from calib8.progress import Progress, ShownProgress, callback_of, draws_progress
 from calib8.requests import check_used, requested, takes_words_of
 from calib8.scheme import target_scheme
 from calib8.session import InferenceSession
@@ -127,6 +127,7 @@ class _Asked(NamedTuple):
     avx2_safety: bool
 
 
+@draws_progress
 @takes_words_of(Reading, without=("labels",))
 def inspect(
     model: str | os.PathLike[str],
@@ -139,7 +140,7 @@ def inspect(
     shapes: Mapping[str, Sequence[int]] | None = None,
     until: Sequence[str] = (),
     avx2_safety: bool = False,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[ObservingWords],
 ) -> Inspection:
     """Looks at a file: what is in it, what is quantized and why the rest is not, which rules it breaks.
@@ -186,7 +187,7 @@ def inspect(
     found = inspect_model(path)
     violations = _violations(path, found, target)
     lowered = _lowered(path, asked) if wanted else None
-    seen = _observed(path, asked, progress)
+    seen = _observed(path, asked, callback_of(progress))
     return Inspection(path, found, None, None, lowered, target, violations, seen)
 
 

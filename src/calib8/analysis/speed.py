@@ -21,7 +21,7 @@ from calib8.files import checked_path
 from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import one_of, parameter
 from calib8.processors import MOST_THREADS, usable_cores
-from calib8.progress import Progress, check_positive, silent
+from calib8.progress import Progress, ShownProgress, callback_of, check_positive, draws_progress
 from calib8.tensors import whole_number
 from calib8.tflite.notes import notes_on_sizes
 
@@ -97,6 +97,7 @@ class _Asked(NamedTuple):
     named: bool
 
 
+@draws_progress
 def benchmark(
     models: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
@@ -106,7 +107,7 @@ def benchmark(
     rounds: int = 10,
     shapes: Shapes | None = None,
     profile: bool = False,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
 ) -> Benchmark:
     """Measures how fast models run, in turns, so that what else the machine does slows down all of them.
 
@@ -142,7 +143,7 @@ def benchmark(
         raise UsageError(parameter("profile", True), problem, "Give a quantized model, a program or a plan")
     timings, breakdowns, failures = list[Timing](), list[Breakdown](), list[ModelError]()
     for workload, names in zip(workloads, fitting, strict=True):
-        found, failed = _measured(workload, names, asked, progress)
+        found, failed = _measured(workload, names, asked, callback_of(progress))
         timings += found
         failures += failed
         if profile and any(timing.subject.runtime == "calib8" for timing in found):

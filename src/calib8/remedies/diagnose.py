@@ -22,7 +22,7 @@ from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.model.load import load_model
 from calib8.parameters import parameter
-from calib8.progress import Progress, SampleCounter, silent
+from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.remedies.clinic import Clinic
 from calib8.remedies.treatment import Remedy, Treatment
 from calib8.remedies.wishes import wishes_of
@@ -38,13 +38,14 @@ COMPARED: Final = 32
 """Samples of the comparison where nothing else is asked for."""
 
 
+@draws_progress
 @takes_words_of(Reading, Purpose, without=("labels", "shapes"))
 def diagnose(
     fp32: Model,
     int8: Model | None = None,
     data: DataSource | Reading | None = None,
     *,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[ComparingWords],
 ) -> Treatment:
     """Finds out where an int8 model loses its accuracy and why, and tries what may help.
@@ -64,18 +65,18 @@ def diagnose(
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     if reading.data is None:
         raise UsageError("diagnose", "no data were given", f"Give {parameter('data')}")
-    made, basis = None, Basis()
+    made, basis, watching = None, Basis(), callback_of(progress)
     quantized: Model
     if int8 is None:
         ranges = RangeChoice(basis.method)
         quantization = pipeline.quantize(
-            fp32, _calibrating(reading), ranges=ranges, repair=("none",), task=purpose, progress=progress
+            fp32, _calibrating(reading), ranges=ranges, repair=("none",), task=purpose, progress=watching
         )
         made, quantized = quantization.calibration, ir.to_proto(quantization.model)
     else:
         quantized, basis = int8, basis_of(fp32, int8)
     compared = reading if reading.samples is not None else replace(reading, samples=COMPARED)
-    diagnosis = find_losses(fp32, quantized, compared, task=purpose, progress=progress)
+    diagnosis = find_losses(fp32, quantized, compared, task=purpose, progress=watching)
     wishes = wishes_of(diagnosis, basis, again=int8 is not None)
     remedies: tuple[Remedy, ...] = ()
     if wishes:
@@ -86,11 +87,11 @@ def diagnose(
             made = pipeline.calibrate(
                 fp32, _calibrating(replace(reading, preprocess=diagnosis.preprocess)), ranges=ranges,
                 target=TargetChoice(basis.target, basis.activations), keep_float=basis.keep_float,
-                task=purpose, progress=progress,
+                task=purpose, progress=watching,
             )  # fmt: skip
         clinic = Clinic(diagnosis, made, basis, reading.threads, load_model(fp32))
         basis = clinic.basis
-        remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
+        remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), watching))
     return Treatment(diagnosis, remedies, len(wishes), basis, int8 is None, purpose)
 
 

@@ -23,7 +23,7 @@ from calib8.model.graph import graph_inputs, model_hash
 from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import Text, parameter
 from calib8.passes.prepare import PreparedModel
-from calib8.progress import Progress, silent
+from calib8.progress import ShownProgress, callback_of, draws_progress
 from calib8.repair.repairs import EFFORTS
 from calib8.requests import requested, takes_words_of
 from calib8.scheme import QuantScheme, TargetChoice, TargetWords
@@ -114,6 +114,7 @@ class TuningWords(SampleWords, LabelWords, TargetWords, PromiseWords, SearchWord
     """Keywords of ``tune``."""
 
 
+@draws_progress
 @takes_words_of(Promises, Reading, TargetChoice, SearchChoice, Purpose, without=("batch", "shapes"))
 def tune(
     model: Model,
@@ -126,7 +127,7 @@ def tune(
     target: str | TargetChoice | None = None,
     runtime: str = ONNXRUNTIME,
     search: SearchChoice | None = None,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[TuningWords],
 ) -> Tuning:
     """Searches ranges, repairs and nodes in float for the cheapest model that keeps a promise.
@@ -174,7 +175,7 @@ def tune(
     classes = replace(reading, labels=_class_labels(wanted, reading.labels))
     prepared, tensors, parts = _opened(model, classes, judge_data, choice.keep_float)
     given, notes = given_ranges(choice.ranges or {}, tensors, scheme.activations)
-    watching, threads = clock.watching(progress), reading.threads
+    watching, threads = clock.watching(callback_of(progress)), reading.threads
     alike = parts.calibrating if judge_data is None else None
     meaning = _meaning(prepared, kept, purpose)
     judging = Judge(
