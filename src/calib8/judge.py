@@ -22,7 +22,7 @@ from calib8.data.samples import Dataset, DataSource
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
-from calib8.notebook import grid, in_notebook, notes, percent
+from calib8.notebook import count, grid, in_notebook, notes, percent
 from calib8.parameters import Text, with_both
 from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
@@ -198,7 +198,7 @@ class Preflight:
         if self.evaluation is not None and self.evaluation.top1 is not None:
             told.append(f"FP32 top-1 {percent(self.evaluation.top1)}")
         warnings = len(self._all_warnings())
-        told.append(f"{warnings} warnings" if warnings else "nothing looks wrong")
+        told.append(count(warnings, "warning") if warnings else "nothing looks wrong")
         return f"<Preflight: {', '.join(told)}>"
 
     def _repr_html_(self) -> str:

@@ -62,7 +62,7 @@ def grid(
     body = "".join(f"<tr>{''.join(map(_cell, cells(row)))}</tr>" for row in rows[:MOST_ROWS])
     above = f"<p>{_text(title)}</p>" if title else ""
     left_out = len(rows) - MOST_ROWS
-    below = f"<p>… and {left_out:,} more {'row' if left_out == 1 else 'rows'}</p>" if left_out > 0 else ""
+    below = f"<p>… and {count(left_out, 'more row')}</p>" if left_out > 0 else ""
     return f"{above}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
@@ -80,6 +80,11 @@ def notes(sentences: Sequence[str]) -> str:
     told = [_text(one, LONGEST_SENTENCE) for one in sentences[:MOST_ROWS]]
     told += [f"… and {more:,} more"] if more > 0 else []
     return f"<ul>{''.join(f'<li>{one}</li>' for one in told)}</ul>"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 cause``, ``2 causes``; for nouns with a plain plural."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def percent(share: float | None) -> str:

@@ -29,7 +29,7 @@ from calib8.data.samples import DataSource
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.files import check_model_file, checked_path
-from calib8.notebook import in_notebook
+from calib8.notebook import count, in_notebook
 from calib8.parameters import parameter
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, ShownProgress, callback_of, draws_progress
@@ -88,7 +88,7 @@ class Inspection:
             would = "would be " if self.kind == "float" else ""
             told.append(f"{done} of {len(self.model.layers)} layers {would}quantized")
         if self.target is not None:
-            told.append(f"{len(self.violations)} violations of the rules of {self.target!r}")
+            told.append(f"{count(len(self.violations), 'violation')} of the rules of {self.target!r}")
         return f"<Inspection: {', '.join(told)}>"
 
     def _repr_html_(self) -> str:

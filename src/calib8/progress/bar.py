@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -56,9 +56,13 @@ def stage_bar(console: Console, before: str, after: str = "") -> Iterator[StageB
 
 
 @contextmanager
-def drawn() -> Iterator[StageBar]:
-    """A bar on standard error, or in the notebook, for the time of the block."""
-    with stage_bar(Console(stderr=True), "starting") as bar:
+def drawn() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar on standard error or in the notebook for the time of the block; in a pipe nothing is drawn."""
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        yield lambda stage, done, total: None
+        return
+    with stage_bar(console, "starting") as bar:
         yield bar
 
 
