@@ -30,7 +30,6 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource
 from calib8.model.graph import graph_inputs
 from calib8.parameters import on_command_line, with_both
-from calib8.remedies import diagnose_and_treat
 from detector_faults import KINDS, Fault
 from fault_places import NoSpotError
 
@@ -114,9 +113,7 @@ def outcome(
     int8 = quantized(fault, data, fed, samples, threads)
     treated = None
     if treat:
-        treated = diagnose_and_treat(
-            fault.model, int8, data, preprocess=fed, samples=samples, threads=threads
-        )
+        treated = calib8.diagnose(fault.model, int8, data, preprocess=fed, samples=samples, threads=threads)
         found = treated.diagnosis
     else:
         found = diagnose(fault.model, int8, data, preprocess=fed, samples=samples, threads=threads)

@@ -14,6 +14,7 @@ ROOMS = (
     {"errors"},
     {
         "files",
+        "notebook",
         "ops",
         "qparams",
         "coded_array",
@@ -36,7 +37,7 @@ ROOMS = (
     {"program", "formats", "repair"},
     {"engine", "exporting"},
     {"session", "outcomes"},
-    {"analysis", "report", "int8_model"},
+    {"analysis", "report", "int8_model", "delivery"},
     {"training"},
     {"pipeline", "judge"},
     {"demo", "remedies", "tuning"},

@@ -13,7 +13,7 @@ import pytest
 import calib8
 from calib8.analysis.observed import observe
 from calib8.errors import UsageError
-from calib8.remedies import diagnose_and_treat
+from calib8.remedies import diagnose
 from small_models import normal, onnx_model
 
 DATA = {"images": np.random.default_rng(0).integers(0, 256, (20, 28, 28)).astype(np.uint8)}
@@ -46,7 +46,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Call]:
         "preflight": lambda p: calib8.preflight(first, DATA, preprocess=p),
         "compare": lambda p: calib8.compare(first, second, DATA, preprocess=p),
         "observe": lambda p: observe(second, DATA, preprocess=p),
-        "diagnose": lambda p: diagnose_and_treat(first, second, DATA, preprocess=p).diagnosis.layers,
+        "diagnose": lambda p: diagnose(first, second, DATA, preprocess=p).diagnosis.layers,
         "tune": lambda p: (
             calib8.tune(
                 first, DATA, third, preprocess=p, min_sqnr=5.0, effort="fast", work=_new(folder)

@@ -28,7 +28,7 @@ NAMING = ("parameter", "entry", "entries", "flag_of", "check_positive")
 
 PASSED_ON = {
     "exporting/tflite/export.py",  # inputs and outputs, one after the other
-    "progress.py",  # that of who checks a count
+    "progress/__init__.py",  # that of who checks a count
     "repair/wanted.py",  # effort or repair, whichever was given
     "requests.py",  # a field of any request
     "tuning/judging.py",
@@ -46,7 +46,6 @@ MORE = (
 """Functions for users beside those at the top."""
 
 ONLY_TYPED = {
-    "rounds": "of `calib8 benchmark`, which has no function of that name",
     "top": "rows that a command shows; a function gives them all",
 }
 """Parameters that are flags alone, and why."""
@@ -54,6 +53,7 @@ ONLY_TYPED = {
 ONLY_IN_PYTHON = {
     "input_map": "where objects of Python hold the inputs",
     "transform": "a function",
+    "progress": "a command draws a bar wherever it is watched",
     "min_score": "the promise about a judge of one's own, which is a function",
 }
 """Parameters that are keywords alone, and why."""

@@ -20,7 +20,6 @@ from calib8.calibration.range_choice import RangeWords
 from calib8.cli import app
 from calib8.data.reading import ReadingWords
 from calib8.model import load
-from calib8.remedies import diagnose_and_treat
 from calib8.repair.wanted import RepairWords
 from calib8.requests import requested, takes_words_of
 from calib8.scheme import TargetWords
@@ -45,11 +44,11 @@ FUNCTIONS = (
     calib8.calibrate,
     calib8.collect_statistics,
     calib8.compare,
+    calib8.diagnose,
     calib8.evaluate,
     calib8.preflight,
     calib8.quantize,
     calib8.tune,
-    diagnose_and_treat,
     observe,
 )
 

@@ -37,6 +37,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
         "batches", "digests", "geometry", "labels", "preflight", "preprocess", "presets", "rearranged",
         "samples", "samples_arrays", "samples_iterables", "shards", "trail", "units",
     ),
+    "delivery": ("delivered",),
     "demo": ("assets",),
     "dissection": ("batch_axis", "code_readers"),
     "docs": ("pages",),

@@ -9,11 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from calib8.analysis.compare import Comparison as Comparison
     from calib8.analysis.compare import compare as compare
-    from calib8.analysis.evaluate import Evaluation as Evaluation
-    from calib8.analysis.inspect import inspect_model as inspect_model
+    from calib8.analysis.comparison import Comparison as Comparison
+    from calib8.analysis.evaluation import Evaluation as Evaluation
+    from calib8.analysis.inspection import Inspection as Inspection
+    from calib8.analysis.inspection import inspect as inspect
     from calib8.analysis.lint import lint as lint
+    from calib8.analysis.speed import Benchmark as Benchmark
+    from calib8.analysis.speed import benchmark as benchmark
     from calib8.calibration.gather import Checkpointing as Checkpointing
     from calib8.calibration.merge import merge_statistics as merge_statistics
     from calib8.calibration.range_choice import RangeChoice as RangeChoice
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess as Preprocess
     from calib8.data.presets import preset as preset
     from calib8.data.reading import Reading as Reading
+    from calib8.delivery.compiling import Compilation as Compilation
+    from calib8.delivery.compiling import compile as compile
+    from calib8.delivery.exporting import Export as Export
+    from calib8.delivery.exporting import export as export
     from calib8.errors import Calib8Error as Calib8Error
     from calib8.errors import CalibrationError as CalibrationError
     from calib8.errors import DataError as DataError
@@ -29,6 +36,8 @@ if TYPE_CHECKING:
     from calib8.errors import TableError as TableError
     from calib8.errors import UnsupportedModelError as UnsupportedModelError
     from calib8.errors import UsageError as UsageError
+    from calib8.formats.convert import TableConversion as TableConversion
+    from calib8.formats.convert import convert_table as convert_table
     from calib8.formats.tables import read_table as read_table
     from calib8.judge import evaluate as evaluate
     from calib8.judge import preflight as preflight
@@ -40,6 +49,9 @@ if TYPE_CHECKING:
     from calib8.pipeline import quantize as quantize
     from calib8.qparams import QParams as QParams
     from calib8.qparams import QuantSpec as QuantSpec
+    from calib8.remedies.diagnose import diagnose as diagnose
+    from calib8.remedies.treatment import Remedy as Remedy
+    from calib8.remedies.treatment import Treatment as Treatment
     from calib8.repair.wanted import RepairChoice as RepairChoice
     from calib8.scheme import QuantScheme as QuantScheme
     from calib8.scheme import TargetChoice as TargetChoice
@@ -56,6 +68,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES: Final[dict[str, str]] = {
+    "Benchmark": "analysis.speed",
     "BoundRun": "session.bound",
     "Calib8Error": "errors",
     "Calibration": "pipeline",
@@ -63,10 +76,13 @@ _HOMES: Final[dict[str, str]] = {
     "CalibrationTable": "table",
     "Checkpointing": "calibration.gather",
     "Collection": "pipeline",
-    "Comparison": "analysis.compare",
+    "Compilation": "delivery.compiling",
+    "Comparison": "analysis.comparison",
     "DataError": "errors",
-    "Evaluation": "analysis.evaluate",
+    "Evaluation": "analysis.evaluation",
+    "Export": "delivery.exporting",
     "InferenceSession": "session",
+    "Inspection": "analysis.inspection",
     "ModelError": "errors",
     "OutputError": "errors",
     "Preprocess": "data.preprocess",
@@ -79,19 +95,27 @@ _HOMES: Final[dict[str, str]] = {
     "Range": "table",
     "RangeChoice": "calibration.range_choice",
     "Reading": "data.reading",
+    "Remedy": "remedies.treatment",
     "RepairChoice": "repair.wanted",
     "SearchChoice": "tuning.search_choice",
     "Statistics": "calibration.statistics",
+    "TableConversion": "formats.convert",
     "TableError": "errors",
     "TargetChoice": "scheme",
+    "Treatment": "remedies.treatment",
     "Tuning": "tuning.tune",
     "UnsupportedModelError": "errors",
     "UsageError": "errors",
+    "benchmark": "analysis.speed",
     "calibrate": "pipeline",
     "collect_statistics": "pipeline",
     "compare": "analysis.compare",
+    "compile": "delivery.compiling",
+    "convert_table": "formats.convert",
+    "diagnose": "remedies.diagnose",
     "evaluate": "judge",
-    "inspect_model": "analysis.inspect",
+    "export": "delivery.exporting",
+    "inspect": "analysis.inspection",
     "lint": "analysis.lint",
     "merge_statistics": "calibration.merge",
     "preflight": "judge",

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -143,6 +143,39 @@ def _is_descriptor(found: os.stat_result, number: int) -> bool:
         return os.path.samestat(found, os.fstat(number))
     except OSError:  # closed
         return False
+
+
+def check_output(
+    subject: str, path: str | os.PathLike[str], taken: Iterable[tuple[str, str | os.PathLike[str]]]
+) -> None:
+    """Makes sure, before an hour is spent, that a result will have a place and destroy nothing.
+
+    Args:
+        subject: what is to be written, for the message, such as ``--output out.onnx``.
+        path: of it.
+        taken: files that are read or written too, each after what to call it.
+
+    Raises:
+        UsageError: it is one of them.
+        OutputError: the folder is missing or cannot be written to, or the path is no regular file.
+    """
+    for other, taken_path in taken:
+        if _same_file(path, taken_path):
+            raise UsageError(subject, f"is the same file as {other}", "Choose another path")
+    file = output_file(path)
+    try:
+        with tempfile.TemporaryFile(dir=file.parent):
+            pass
+    except OSError as error:
+        reason, cure = error.strerror or str(error), "Choose a folder that exists and is writable"
+        raise OutputError(os.fspath(path), f"cannot be written ({reason})", cure) from error
+
+
+def _same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    try:
+        return os.path.samefile(path, other)  # noqa: PTH121
+    except (OSError, ValueError):
+        return os.path.realpath(path) == os.path.realpath(other)
 
 
 @contextmanager

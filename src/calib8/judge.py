@@ -11,22 +11,22 @@ import numpy.typing as npt
 
 from calib8.analysis.asked_judges import asked_judges, labels_of_images
 from calib8.analysis.chance import hardly_better_than_guessing
-from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
+from calib8.analysis.evaluate import class_scores, evaluate_sessions
+from calib8.analysis.evaluation import Evaluation, Evaluations
 from calib8.analysis.runtimes import OWN, default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
-from calib8.data.preprocess import Preprocess
 from calib8.data.reading import BatchWords, LabelWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
-from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
+from calib8.notebook import count, grid, in_notebook, notes, percent
 from calib8.parameters import Text, with_both
-from calib8.program.magic import is_program_file
-from calib8.progress import Progress, SampleCounter, silent
+from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
+from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.own import OwnJudge
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
@@ -45,6 +45,7 @@ class EvaluatingWords(SampleWords, LabelWords, BatchWords, PurposeWords):
     """Keywords of ``evaluate``."""
 
 
+@draws_progress
 @takes_words_of(Reading, Purpose, without=("shapes",))
 def evaluate(
     models: Sequence[str | os.PathLike[str]],
@@ -55,9 +56,9 @@ def evaluate(
     profile: str | None = None,
     integer_only: bool = False,
     judge: OwnJudge | None = None,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[EvaluatingWords],
-) -> list[Evaluation]:
+) -> Evaluations:
     """Accuracy and speed of models side by side on the same data.
 
     The first float model of the list is the reference for agreement and SQNR.
@@ -115,12 +116,13 @@ def evaluate(
         sessions, pieces, reference=reference, label_offset=label_offset,
         labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
         meaning=meaning,
-        on_batch=SampleCounter("evaluating", dataset.count, progress), on_outputs=judges.add,
+        on_batch=SampleCounter("evaluating", dataset.count, callback_of(progress)), on_outputs=judges.add,
     )  # fmt: skip
     results = [_with_label_warning(result, dataset) for result in judges.beside(found)]
     if runtime in OWN:
-        return results
-    return [_with_saturation(result, path, runtime) for result, path in zip(results, models, strict=True)]
+        return Evaluations(results)
+    told = zip(results, models, strict=True)
+    return Evaluations(_with_saturation(result, path, runtime) for result, path in told)
 
 
 def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning | None:
@@ -189,6 +191,35 @@ class Preflight:
     images: int
     evaluation: Evaluation | None
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: how much was looked at, and what looks wrong."""
+        told = [f"{self.images} samples"]
+        if self.evaluation is not None and self.evaluation.top1 is not None:
+            told.append(f"FP32 top-1 {percent(self.evaluation.top1)}")
+        warnings = len(self._all_warnings())
+        told.append(count(warnings, "warning") if warnings else "nothing looks wrong")
+        return f"<Preflight: {', '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        """What goes into the model, and what looks wrong with it, for notebooks."""
+        seen = grid(
+            ("input", "samples", "smallest", "largest", "allowed by mean and scale"), self.inputs, _input_row
+        )
+        return in_notebook(repr(self), seen, notes(self._all_warnings()))
+
+    def _all_warnings(self) -> list[str]:
+        """Those of the inputs too, with their names."""
+        own = [f"input '{check.input}': {text}" for check in self.inputs for text in check.warnings]
+        return [*own, *self.warnings]
+
+
+def _input_row(check: InputCheck) -> tuple[object, ...]:
+    implied = None
+    if check.implied is not None:
+        low, high = min(low for low, _ in check.implied), max(high for _, high in check.implied)
+        implied = f"{low:.4g} … {high:.4g}"
+    return (check.input, check.rows, min(check.minimum), max(check.maximum), implied)
 
 
 class LookingWords(SampleWords, LabelWords):
@@ -266,25 +297,3 @@ def _warnings(
             f"FP32 is right on {share} of these samples: preprocessing or labels do not fit this model; "
             "compare mean, scale, colour order and class numbers with those of its training"
         )
-
-
-def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
-    """The preprocessing that the first model with one has stored; saved programs and plans store none."""
-    for path in models:
-        if is_program_file(path) or claims_to_be_plan(path):
-            continue
-        text = _stored_text(path)
-        if text is not None:
-            return Preprocess.from_json(text, str(path))
-    return None
-
-
-def _stored_text(path: str | os.PathLike[str]) -> str | None:
-    """The preprocessing that an ONNX or TFLite file has stored, as JSON."""
-    if claims_to_be_tflite(path):
-        from calib8.tflite.metadata import stored_preprocess_text
-
-        return stored_preprocess_text(path)
-    from calib8.model.metadata import read_metadata
-
-    return read_metadata(path).get("preprocess")

@@ -12,19 +12,21 @@ import onnx_ir as ir
 from calib8.autorange.choose import AutoReport
 from calib8.calibration.kept_runs import KeptRun
 from calib8.calibration.statistics import Statistics
+from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error, UsageError
 from calib8.files import check_written_model, checked_path
 from calib8.formats.bind import Binding
 from calib8.model.fix_sizes import KnownSizes
 from calib8.model.save import save_model
+from calib8.notebook import decibels, facts, grid, in_notebook, notes
 from calib8.parameters import Text
 from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
 from calib8.profiles import chosen_profile
 from calib8.qparams import QParams
 from calib8.repair.result import Repaired
-from calib8.table import CalibrationTable
+from calib8.table import CalibrationTable, range_grid
 from calib8.tasks.branches import Meaning
 from calib8.tasks.verdict import Verdict
 from calib8.tflite.magic import is_tflite_name
@@ -58,6 +60,15 @@ class Collection:
         """One line: how many tensors and samples."""
         return f"<Collection: {len(self.statistics.tensors)} tensors, {self.statistics.samples} samples>"
 
+    def _repr_html_(self) -> str:
+        """What was read and seen, for notebooks."""
+        seen = grid(
+            ("tensor", "values", "smallest", "largest"),
+            list(self.statistics.tensors.items()),
+            lambda one: (one[0], one[1].count, *_extremes(one[1])),
+        )
+        return in_notebook(repr(self), _reading_facts(self), seen)
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -89,9 +100,12 @@ class Calibration:
 
     def __repr__(self) -> str:
         """One line: how many ranges, by which methods, from how many samples."""
-        methods = ", ".join(sorted({entry.method for entry in self.table.entries.values()}))
         ranges, samples = len(self.table.entries), self.statistics.samples
-        return f"<Calibration: {ranges} ranges by {methods or 'no method'} from {samples} samples>"
+        return f"<Calibration: {ranges} ranges by {self.table.methods} from {samples} samples>"
+
+    def _repr_html_(self) -> str:
+        """What was read and the ranges that were chosen, for notebooks."""
+        return in_notebook(repr(self), _reading_facts(self), notes(self.notes), range_grid(self.table))
 
 
 @dataclass(frozen=True)
@@ -141,6 +155,19 @@ class Quantization:
         if self.verdict is not None:
             told.append(Text(self.verdict.text))
         return f"<Quantization: {'; '.join(told)}>"
+
+    def _repr_html_(self) -> str:
+        """The repairs that were tried, the nodes that stay float, and what to know, for notebooks."""
+        steps = () if self.repaired is None else self.repaired.steps
+        tried = grid(
+            ("tried", "SQNR before", "SQNR with it", "kept"),
+            steps,
+            lambda step: (step.name, decibels(step.before_db), decibels(step.after_db), step.kept),
+        )
+        floats = [one for one in self.placement.decisions if not one.quantized]
+        left = grid(("node in float", "op", "why"), floats, lambda one: (one.node, one.op_type, one.reason))
+        told = [text for text in (self.caution, *self.notes) if text]
+        return in_notebook(repr(self), tried, left, notes(told))
 
     def save(
         self, path: str | os.PathLike[str], *, shapes: Mapping[str, Sequence[int]] | None = None
@@ -220,3 +247,19 @@ class Quantization:
         except Calib8Error:
             return self.placement.summary()
         return self.placement.summary(program.float_reasons)
+
+
+def _extremes(seen: TensorStatistics) -> tuple[float | None, float | None]:
+    """Smallest and largest value, None where there was none."""
+    return (seen.minimum, seen.maximum) if seen.finite else (None, None)
+
+
+def _reading_facts(found: Collection | Calibration) -> str:
+    """What a run read, for notebooks."""
+    skipped = () if found.dataset is None else found.dataset.skipped
+    told: list[tuple[str, object]] = [("samples", found.statistics.samples)]
+    if found.resumed:
+        told.append(("of the checkpoint", found.resumed))
+    if skipped:
+        told.append(("bad images passed over", len(skipped)))
+    return facts(told) + notes([f"{bad.name}: {bad.reason}" for bad in skipped])

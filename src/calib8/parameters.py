@@ -20,6 +20,7 @@ FLAGS: Final[Mapping[str, str]] = {
     "branches": "--branch",
     "form": "--format",
     "ranges": "--range",
+    "runtimes": "--runtime",
     "shapes": "--shape",
     "spots": "--spot",
     "statistics": "--from-stats",
@@ -68,6 +69,11 @@ class Text(str):
     def __reduce__(self) -> tuple[type[Text], tuple[str]]:
         """Texts pass from one process to another."""
         return type(self), (self.both,)
+
+
+def escaped(text: str) -> str:
+    """On one line: ``\\n`` for a line break, and so on for all that cannot be printed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def with_both(text: str) -> str:

@@ -34,7 +34,7 @@ from calib8.outcomes import Collection as Collection
 from calib8.outcomes import Quantization as Quantization
 from calib8.parameters import parameter
 from calib8.passes.place import calibration_tensors
-from calib8.progress import Progress, silent
+from calib8.progress import Progress, ShownProgress, callback_of, draws_progress
 from calib8.repair.candidate import Candidate
 from calib8.repair.wanted import RepairChoice, Repairs, RepairWords
 from calib8.requests import requested, takes_words_of
@@ -80,6 +80,7 @@ class QuantizingWords(ReadingWords, TargetWords, RangeWords, RepairWords, Purpos
     """Keywords of ``quantize``."""
 
 
+@draws_progress
 @takes_words_of(Reading, Checkpointing, without=("shapes",))
 def collect_statistics(
     model: Model | Module,
@@ -89,7 +90,7 @@ def collect_statistics(
     shard: tuple[int, int] | None = None,
     checkpoint: str | os.PathLike[str] | Checkpointing | None = None,
     example_inputs: object = None,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[CollectingWords],
 ) -> Collection:
     """Runs the float model over the data once and counts; ``calibrate(statistics=…)`` chooses ranges.
@@ -113,11 +114,12 @@ def collect_statistics(
     source, dataset = open_data(as_model(model, example_inputs), reading, keep_float=keep_float, shard=part)
     found = gather(
         source.prepared.model, source.tensors, dataset, batch=reading.batch, threads=reading.threads,
-        shard=part, checkpoint=saving, progress=progress,
+        shard=part, checkpoint=saving, progress=callback_of(progress),
     )  # fmt: skip
     return Collection(source.prepared, found.statistics, dataset, found.resumed, found.fallback)
 
 
+@draws_progress
 @takes_words_of(Reading, TargetChoice, RangeChoice, Checkpointing, Purpose)
 def calibrate(
     model: Model | Module,
@@ -130,7 +132,7 @@ def calibrate(
     checkpoint: str | os.PathLike[str] | Checkpointing | None = None,
     keep_statistics: bool = True,
     example_inputs: object = None,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[CalibratingWords],
 ) -> Calibration:
     """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
@@ -157,7 +159,8 @@ def calibrate(
             takes less time: ``minmax`` needs no histograms. The table is the same.
         example_inputs: for a torch module: a tensor or a tuple of them as forward takes them, axis 0 the
             batch; None for any other model.
-        progress: see ``Progress``.
+        progress: True: a bar is drawn on standard error, or in the notebook; or a function of the stage, the
+            samples done and the samples in all (None where unknown).
         words: fields of ``Reading``, ``TargetChoice``, ``RangeChoice``, ``Checkpointing``, and for ``auto``
             of ``Purpose``: ``task`` and ``branches``.
 
@@ -177,7 +180,7 @@ def calibrate(
         requested(Checkpointing, words, checkpoint, field="checkpoint"),
         keep_statistics=keep_statistics,
     )
-    return _calibrated(as_model(model, example_inputs), request, progress)
+    return _calibrated(as_model(model, example_inputs), request, callback_of(progress))
 
 
 @dataclass(frozen=True)
@@ -248,6 +251,7 @@ def _gathered(
     )  # fmt: skip
 
 
+@draws_progress
 @takes_words_of(Reading, TargetChoice, RangeChoice, RepairChoice, Purpose)
 def quantize(
     model: Model | Module,
@@ -260,7 +264,7 @@ def quantize(
     ranges: GivenRanges | RangeChoice | None = None,
     repair: Sequence[str] | RepairChoice | None = None,
     example_inputs: object = None,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[QuantizingWords],
 ) -> Quantization:
     """Makes the INT8 model, from data, from statistics or from a table.
@@ -303,11 +307,11 @@ def quantize(
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
         if not isinstance(file, TableFile):
             raise UsageError("table", f"is of type {type(table).__name__}", "Read it with calib8.read_table")
-        return _with_table(model, file, request, wanted, progress, partial=partial)
+        return _with_table(model, file, request, wanted, callback_of(progress), partial=partial)
     if request.reading.data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
         raise UsageError("quantize", problem, f"Give {parameter('data')} or {parameter('table')}")
-    return _with_ranges(model, statistics, request, wanted, progress)
+    return _with_ranges(model, statistics, request, wanted, callback_of(progress))
 
 
 @dataclass(frozen=True)
@@ -332,14 +336,9 @@ def _with_ranges(
     keep_float, power_of_two = asked.repair.keep_float, asked.ranges.power_of_two
     ranges = replace(asked.ranges, method=asked.ranges.method or wanted.method)
     calibrating = _Calibrating(
-        asked.reading,
-        statistics,
-        asked.scheme,
-        ranges,
-        keep_float,
-        asked.purpose,
+        asked.reading, statistics, asked.scheme, ranges, keep_float, asked.purpose,
         keep_samples=wanted.samples,
-    )
+    )  # fmt: skip
     if wanted.names:
         model = kept_open(model)  # repairs by name look at it again
     calibration = _calibrated(model, calibrating, progress)

@@ -57,6 +57,24 @@ def requested(
     return value
 
 
+def check_used(request: Request, field: str) -> None:
+    """Refuses fields of a request that say nothing without another one, which is not given.
+
+    Args:
+        request: a dataclass.
+        field: the other one; None: not given.
+
+    Raises:
+        UsageError: it is not, and one of the others is.
+    """
+    if getattr(request, field) is not None:
+        return
+    for one in fields(cast(Any, request)):
+        if getattr(request, one.name) != _default(one):
+            problem = f"goes with {parameter(field)} only"
+            raise UsageError(parameter(one.name), problem, f"Give {parameter(field)} too")
+
+
 def takes_words_of(*kinds: type, without: Collection[str] = ()) -> Callable[[Function], Function]:
     """Lets a function with ``**words`` take the fields of some dataclasses as keywords.
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from calib8.errors import TableError
 from calib8.files import atomic_output, check_file, checked_path
+from calib8.notebook import grid, in_notebook, percent
 from calib8.qparams import FLOAT32_MAX
 
 TABLE_FORMAT: Final = "calib8-calibration-table"
@@ -92,6 +93,19 @@ class CalibrationTable:
     entries: Mapping[str, TableEntry]
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """One line: how many ranges, by which methods."""
+        return f"<CalibrationTable: {len(self.entries)} ranges by {self.methods}>"
+
+    def _repr_html_(self) -> str:
+        """The ranges, for notebooks."""
+        return in_notebook(repr(self), range_grid(self))
+
+    @property
+    def methods(self) -> str:
+        """The names of the methods that chose the ranges, in words."""
+        return ", ".join(sorted({entry.method for entry in self.entries.values()})) or "no method"
+
     @property
     def power_of_two(self) -> bool:
         """Whether it was made for scales that are powers of two."""
@@ -159,6 +173,21 @@ class CalibrationTable:
                 str(path), f"cannot be read ({error})", "Give a table that calib8 wrote"
             ) from error
         return cls.from_json(text, str(path))
+
+
+def range_grid(table: CalibrationTable) -> str:
+    """The ranges of a table, for notebooks."""
+    return grid(
+        ("tensor", "minimum", "maximum", "clipped", "method"),
+        list(table.entries.items()),
+        lambda one: (
+            one[0],
+            one[1].range.min,
+            one[1].range.max,
+            percent(one[1].clipped if one[1].count else None),
+            one[1].method,
+        ),
+    )
 
 
 def _parse(text: str, source: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calib8.analysis.equalizing import AROUND, FREELY, NOT_AT_ALL, THROUGH, equalizing
-from calib8.remedies import diagnose_and_treat
+from calib8.remedies import diagnose
 from small_models import graph, normal, onnx_model
 
 CONSTANTS = {"w": normal(8, 3, 3, 3), "u": normal(8, 8, 3, 3, seed=1), "v": normal(8, 16, 1, 1, seed=2)}
@@ -48,7 +48,7 @@ def test_where_no_factor_gets_through_float_is_tried() -> None:
     body = f"{SILU} q = Conv(x, o) a = Add(p, q) y = Conv(a, u)"
     model = onnx_model("float[N,3,12,12] x", "float[N,8,8,8] y", body, constants)
     data = [{"x": normal(1, 3, 12, 12, seed=seed)} for seed in range(16)]
-    treated = diagnose_and_treat(model, None, data, threads=1)
+    treated = diagnose(model, None, data, threads=1)
     found = {one.tensor: one for one in treated.diagnosis.findings}
     assert found["p"].reason.advice == NOT_AT_ALL and "channel 3 " in found["p"].reason.text
     first = treated.remedies[0]

@@ -11,16 +11,16 @@ import pytest
 import calib8
 from broken_nets import one_loud_channel, plain, samples
 from calib8.analysis.basis import METHOD
-from calib8.remedies import Clinic, Remedy, Treated, Wish, diagnose_and_treat
+from calib8.remedies import Clinic, Remedy, Treatment, Wish, diagnose
 from calib8.table import Range
 
 
-def treated(proto: onnx.ModelProto, data: Any, **asked: Any) -> Treated:
+def treated(proto: onnx.ModelProto, data: Any, **asked: Any) -> Treatment:
     made = calib8.quantize(proto, data, repair=("none",), threads=1, **asked)
-    return diagnose_and_treat(proto, ir.to_proto(made.model), data, threads=1)
+    return diagnose(proto, ir.to_proto(made.model), data, threads=1)
 
 
-def reached(found: Treated, proto: onnx.ModelProto, data: Any, wish: Wish, **asked: Any) -> float:
+def reached(found: Treatment, proto: onnx.ModelProto, data: Any, wish: Wish, **asked: Any) -> float:
     """What the command leaves, on the samples of the diagnosis."""
     again = calib8.quantize(
         proto, data, repair=wish.repairs or ("none",), keep_float=wish.keep_float, threads=1, **asked

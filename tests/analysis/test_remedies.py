@@ -20,7 +20,7 @@ from calib8.analysis.compare import compare
 from calib8.calibration.given import parse_given
 from calib8.errors import Calib8Error, ModelError, UsageError
 from calib8.parameters import on_command_line
-from calib8.remedies import Clinic, Remedy, Treated, Wish, diagnose_and_treat
+from calib8.remedies import Clinic, Remedy, Treatment, Wish, diagnose
 from calib8.repair import by_effort
 from calib8.repair.repairs import REPAIRS
 from calib8.table import Range
@@ -29,8 +29,8 @@ from small_models import run
 
 
 @functools.cache
-def treated(net: Callable[[], onnx.ModelProto], mean: float = 0.0) -> Treated:
-    return diagnose_and_treat(net(), None, samples(mean=mean), threads=1)
+def treated(net: Callable[[], onnx.ModelProto], mean: float = 0.0) -> Treatment:
+    return diagnose(net(), None, samples(mean=mean), threads=1)
 
 
 def carried_out(
@@ -74,7 +74,7 @@ def test_a_detector_is_cured_by_the_advice() -> None:
     """In a target that wants one scale around a Concat; others leave the last one without codes."""
     proto, target = detector(), "openvino"
     int8 = carried_out(proto, Wish(), samples(), target)
-    found = diagnose_and_treat(proto, int8, samples(), threads=1)
+    found = diagnose(proto, int8, samples(), threads=1)
     assert found.diagnosis.findings[0].node == "detections"
     best = found.remedies[0]
     assert "detections" in best.wish.keep_float and best.macs == 0.0 and best.gain_db > 15.0
@@ -112,7 +112,7 @@ def test_wrong_data_have_no_remedy() -> None:
 def test_a_model_calibrated_with_other_data_is_calibrated_again() -> None:
     proto = plain()
     int8 = carried_out(proto, Wish(), samples(scale=0.05))
-    found = diagnose_and_treat(proto, int8, samples(), threads=1)
+    found = diagnose(proto, int8, samples(), threads=1)
     assert not found.made_here and found.diagnosis.findings[0].reason.cause == "input"
     [remedy] = found.remedies
     assert remedy.wish == Wish() and remedy.gain_db > 10.0
@@ -133,7 +133,7 @@ def test_the_target_of_the_int8_model_is_kept() -> None:
     int8 = calib8.quantize(
         proto, samples(), method="mse", repair=("none",), target="openvino", activations="int8-symmetric"
     )
-    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    found = diagnose(proto, ir.to_proto(int8.model), samples(), threads=1)
     assert (found.basis.target, found.basis.activations) == ("openvino", "int8-symmetric")
     assert found.remedies[0].gain_db > 20.0
 
@@ -141,7 +141,7 @@ def test_the_target_of_the_int8_model_is_kept() -> None:
 def test_so_is_one_scale_per_weight() -> None:
     proto = one_loud_channel()
     int8 = calib8.quantize(proto, samples(), method="mse", repair=("none",), weights="per-tensor")
-    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    found = diagnose(proto, ir.to_proto(int8.model), samples(), threads=1)
     assert (found.basis.target, found.basis.weights) == ("onnxruntime", "per-tensor")
     words = found.flags(found.remedies[0])
     assert words[words.index("--weights") + 1] == "per-tensor"
@@ -160,9 +160,9 @@ def with_shapes(model: onnx.ModelProto) -> ir.Model:
 
 def test_missing_data_and_models_are_told() -> None:
     with pytest.raises(Calib8Error, match="nowhere"):
-        diagnose_and_treat(plain(), None, "nowhere")
+        diagnose(plain(), None, "nowhere")
     with pytest.raises(Calib8Error, match=r"none\.onnx"):
-        diagnose_and_treat("none.onnx", None, samples())
+        diagnose("none.onnx", None, samples())
 
 
 def test_a_wish_for_a_node_that_there_is_not_is_refused() -> None:
@@ -179,7 +179,7 @@ def test_a_wish_for_a_node_that_there_is_not_is_refused() -> None:
 def test_nodes_that_are_float_already_stay_so_and_cost_nothing_more() -> None:
     proto = one_loud_channel()
     int8 = calib8.quantize(proto, samples(), method="mse", repair=("none",), keep_float=["first"], threads=1)
-    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    found = diagnose(proto, ir.to_proto(int8.model), samples(), threads=1)
     assert found.basis.keep_float == ("first",)
     best = found.remedies[0]
     assert best.wish.repairs == ("cle", "bias") and best.macs == 0.0
@@ -198,7 +198,7 @@ def test_models_of_every_repair_can_be_diagnosed(repair: str) -> None:
         onnx.helper.set_model_props(
             proto, {"calib8.target": "onnxruntime", "calib8.repairs": f'["{repair}"]'}
         )
-    found = diagnose_and_treat(normalized(), proto, samples(), threads=1)
+    found = diagnose(normalized(), proto, samples(), threads=1)
     assert found.basis.repairs == (repair,)
     clinic_figures = [one.sqnr_db for one in found.remedies if repair in one.wish.repairs]
     assert found.tried and all(figure > found.diagnosis.sqnr_db for figure in clinic_figures)
@@ -208,7 +208,7 @@ def test_what_was_made_with_other_statistics_is_diagnosed_against_them() -> None
     data = samples(mean=2.0)
     int8 = calib8.quantize(normalized(), data, method="mse", repair=("bn",), weights="per-tensor", threads=1)
     proto = ir.to_proto(int8.model)
-    found = diagnose_and_treat(normalized(), proto, data, threads=1)
+    found = diagnose(normalized(), proto, data, threads=1)
     assert found.diagnosis.comparison.estimated == 1
     assert found.diagnosis.sqnr_db > 20.0 and found.diagnosis.comparison.outputs.sqnr_db > 20.0
     assert "statistics" not in {one.reason.cause for one in found.diagnosis.findings}
@@ -224,7 +224,7 @@ def test_what_was_made_with_other_statistics_is_diagnosed_against_them() -> None
 def test_a_dead_normalization_that_was_cured_is_not_accused_again() -> None:
     def accused(repair: tuple[str, ...]) -> set[str]:
         int8 = calib8.quantize(dead_norm(), samples(), method="mse", repair=repair, threads=1)
-        found = diagnose_and_treat(dead_norm(), ir.to_proto(int8.model), samples(), threads=1)
+        found = diagnose(dead_norm(), ir.to_proto(int8.model), samples(), threads=1)
         return {finding.reason.cause for finding in found.diagnosis.findings}
 
     assert "batch normalization" in accused(("bias",))
@@ -233,7 +233,7 @@ def test_a_dead_normalization_that_was_cured_is_not_accused_again() -> None:
 
 def test_a_fixed_range_is_not_calibrated_again() -> None:
     proto = saturated()
-    found = diagnose_and_treat(proto, None, samples(), threads=1)
+    found = diagnose(proto, None, samples(), threads=1)
     [finding] = [one for one in found.diagnosis.findings if one.reason.cause == "clipped"]
     assert "Sigmoid" in finding.reason.text and "minmax" not in finding.reason.advice
     assert all(one.wish.method is None for one in found.remedies)
@@ -253,7 +253,7 @@ def test_a_range_that_the_user_gave_is_questioned(tensor: str) -> None:
     proto = plain()
     ranges = {tensor: Range(0.0, 0.05), "third_relu_out": Range(0.0, 50.0)}
     int8 = calib8.quantize(proto, samples(), method="mse", repair=("none",), ranges=ranges, threads=1)
-    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    found = diagnose(proto, ir.to_proto(int8.model), samples(), threads=1)
     first = found.diagnosis.findings[0].reason
     assert first.cause == "clipped" and first.without_ranges == (tensor,)
     assert first.text.startswith("the range given with ranges clips: ")
@@ -274,7 +274,7 @@ def test_a_range_that_the_user_gave_is_questioned(tensor: str) -> None:
 def test_another_method_is_tried_where_the_user_chose_one() -> None:
     data = samples()
     int8 = calib8.quantize(plain(), data, method="percentile", percent=90.0, repair=("none",), threads=1)
-    found = diagnose_and_treat(plain(), ir.to_proto(int8.model), data, threads=1)
+    found = diagnose(plain(), ir.to_proto(int8.model), data, threads=1)
     assert found.basis.method == "percentile" and found.basis.percent == 90.0
     [best] = [one for one in found.remedies if one.wish.method == METHOD]
     assert best.gain_db > 3.0 and "--percent" not in found.flags(best)
@@ -283,7 +283,7 @@ def test_another_method_is_tried_where_the_user_chose_one() -> None:
 def test_repairs_that_the_model_has_stay_where_nodes_become_float() -> None:
     proto = detector()
     int8 = calib8.quantize(proto, samples(), method="minmax", repair=("bias",), threads=1)
-    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    found = diagnose(proto, ir.to_proto(int8.model), samples(), threads=1)
     assert (found.basis.method, found.basis.repairs) == ("minmax", ("bias",))
     assert ("bias",) in [one.wish.repairs for one in found.remedies if one.wish.keep_float]
 
@@ -303,7 +303,7 @@ def test_spots_whose_codes_a_remedy_takes_away_are_not_asked_for() -> None:
     int8 = calib8.quantize(
         plain(), samples(), method="mse", repair=("none",), target="calib8", spots=["x"], threads=1
     )
-    found = diagnose_and_treat(plain(), ir.to_proto(int8.model), samples(), threads=1)
+    found = diagnose(plain(), ir.to_proto(int8.model), samples(), threads=1)
     assert found.basis.spots == ("x",)
     made = calib8.calibrate(plain(), samples(), method="mse", threads=1)
     clinic = Clinic(found.diagnosis, made, found.basis, 1, ir.from_proto(plain()))
@@ -313,7 +313,7 @@ def test_spots_whose_codes_a_remedy_takes_away_are_not_asked_for() -> None:
 
 
 def test_what_was_said_of_the_outputs_is_said_again() -> None:
-    found = diagnose_and_treat(plain(), None, samples(), threads=1, task="classify")
+    found = diagnose(plain(), None, samples(), threads=1, task="classify")
     assert found.purpose == Purpose("classify")
     words = replace(found, purpose=Purpose("classify", {"y": "logits"})).flags(
         Remedy(Wish(), found.diagnosis.figures, 1.0, 0.0)
@@ -334,7 +334,7 @@ def test_ranges_that_a_search_began_from_are_not_taken_for_the_users(monkeypatch
 def test_where_no_method_was_named_ranges_are_chosen_as_by_quantize() -> None:
     proto, data = one_loud_channel(), samples(40)
     made = calib8.quantize(proto, data, repair=("none",), threads=1)
-    found = diagnose_and_treat(proto, ir.to_proto(made.model), data, threads=1)
+    found = diagnose(proto, ir.to_proto(made.model), data, threads=1)
     best = next(one for one in found.remedies if one.wish.method is None)
     assert "--method" not in found.flags(best)
     again = calib8.quantize(
@@ -348,4 +348,4 @@ def test_where_no_method_was_named_ranges_are_chosen_as_by_quantize() -> None:
 def test_a_method_that_the_user_named_is_named_again() -> None:
     data = samples(40)
     made = calib8.quantize(plain(), data, method="minmax", threads=1)
-    assert diagnose_and_treat(plain(), ir.to_proto(made.model), data, threads=1).basis.method == "minmax"
+    assert diagnose(plain(), ir.to_proto(made.model), data, threads=1).basis.method == "minmax"

@@ -14,7 +14,6 @@ import calib8
 from broken_nets import CHANNEL, dead_norm, plain, samples
 from calib8.analysis.diagnose import diagnose
 from calib8.analysis.findings import Finding
-from calib8.remedies import diagnose_and_treat
 
 BIAS, WEIGHT = "c2", "c5"
 """Of 'second' and of 'third'; c2/codes, c2/codes/scale … in the int8 model."""
@@ -64,7 +63,7 @@ def test_a_corrected_bias_is_not_accused() -> None:
 
 
 def test_a_model_whose_bias_ran_over_is_cured_by_quantizing_again() -> None:
-    treated = diagnose_and_treat(plain(), with_bias(-(2**31)), samples(), threads=1)
+    treated = calib8.diagnose(plain(), with_bias(-(2**31)), samples(), threads=1)
     plainly = [one for one in treated.remedies if not one.wish.repairs and not one.wish.keep_float]
     assert plainly and plainly[0].gain_db > 20.0
 
@@ -168,7 +167,7 @@ def test_a_range_that_is_far_too_wide_is_named_and_cured_by_calibrating_again() 
     """Given by no user, but in the int8 model of whoever made it."""
     int8, scale = quantized(plain()), "second_relu_out/scale"
     wide = changed(int8, scale, 50.0 * constant(int8, scale))
-    treated = diagnose_and_treat(plain(), wide, samples(), threads=1)
+    treated = calib8.diagnose(plain(), wide, samples(), threads=1)
     [finding] = [one for one in treated.diagnosis.findings if one.reason.cause == "unused"]
     assert finding.node == "second" and "Calibrate again" in finding.reason.advice
     assert "of the codes are used" in finding.reason.text

@@ -17,7 +17,7 @@ PAGES = {
     )
 }
 CLI, QUANTIZATION = PAGES["docs/cli.md"], PAGES["docs/quantization.md"]
-TRAINING = PAGES["docs/training.md"]
+TRAINING, PYTHON = PAGES["docs/training.md"], PAGES["docs/python.md"]
 COMMANDS = (
     *(str(command.name) for command in app.registered_commands),
     *(

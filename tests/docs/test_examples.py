@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import CLI, QUANTIZATION, TRAINING, blocks, rows, sections
+from pages import CLI, PYTHON, QUANTIZATION, TRAINING, blocks, rows, sections
 from typer.testing import CliRunner
 
 import calib8
@@ -80,6 +80,21 @@ def test_the_python_examples_print_what_is_shown() -> None:
         inferred = any(word in block.text for word in INFERENCE)
         fits = alike(shown.text, output.getvalue()) if inferred else shown.text == output.getvalue()
         assert fits, f"line {block.line}:\n{output.getvalue()}"
+
+
+def test_the_functions_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in MODEL_PATH.parent.glob("digits*"):
+        shutil.copy(file, tmp_path)
+    namespace: dict[str, Any] = {}
+    examples = blocks(PYTHON)
+    assert sum(block.language == "python" for block in examples) >= 12
+    for block, shown in zip(examples[::2], examples[1::2], strict=True):
+        assert (block.language, shown.language) == ("python", "text"), f"line {block.line}"
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(block.text, f"docs/python.md:{block.line}", "exec"), namespace)
+        assert alike(shown.text, output.getvalue()), f"line {block.line}:\n{output.getvalue()}"
 
 
 PERCENT = re.compile(r"\d+(?=%)")

@@ -36,6 +36,7 @@ from calib8.data.images import IMAGE_SUFFIXES
 from calib8.data.presets import PRESETS
 from calib8.data.resize import PILLOW_FILTERS
 from calib8.formats.tables import FORMATS
+from calib8.parameters import FLAGS
 from calib8.repair.repairs import REPAIRS
 from calib8.scheme import ACTIVATION_TYPES, ANY_FUNCTION, TARGETS
 from test_architecture import RANK
@@ -79,7 +80,7 @@ def test_every_command_documents_exactly_its_options(command: str, help_options:
     assert documented == help_options[command]
 
 
-@pytest.mark.parametrize("page", ["docs/cli.md", "docs/quantization.md"])
+@pytest.mark.parametrize("page", ["docs/cli.md", "docs/quantization.md", "docs/python.md"])
 def test_no_page_names_an_option_that_does_not_exist(page: str, help_options: dict[str, set[str]]) -> None:
     known = set().union(*help_options.values()) | {"--version"}
     assert options_in(PAGES[page]) <= known
@@ -209,7 +210,7 @@ def test_files_that_are_named_exist(page: str) -> None:
             assert full.exists() or full.with_suffix(".py").exists(), path
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/cli.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/cli.md", "docs/python.md"])
 def test_commands_in_blocks_and_spans_exist(page: str, help_options: dict[str, set[str]]) -> None:
     texts = [block.text for block in blocks(PAGES[page]) if block.language in ("sh", "console")]
     texts += re.findall(r"`(calib8 [^`]*)`", PAGES[page])
@@ -222,6 +223,27 @@ def test_commands_in_blocks_and_spans_exist(page: str, help_options: dict[str, s
         if command not in ("COMMAND", "--version", "--help"):
             assert command in COMMANDS, command
             assert options_in(" ".join(words)) <= help_options[command], words
+
+
+def test_every_command_and_every_function_is_on_the_page_of_python() -> None:
+    page = PAGES["docs/python.md"]
+    table = sections(page)["Commands and functions"]
+    assert {name for name in COMMANDS if not re.search(rf"`(calib8 )?{name}[ `]", table)} == set()
+    public = {name: getattr(calib8, name) for name in calib8.__all__}
+    functions = {name for name, value in public.items() if inspect.isfunction(value)}
+    named = {name for row in rows(table) for name in re.findall(r"calib8\.(\w+)", row[1])}
+    assert functions <= named <= set(public)
+    run = "\n".join(block.text for block in blocks(page) if block.language == "python")
+    assert {name for name in functions if f"calib8.{name}(" not in run} == set(), "each has an example"
+    given = {option.split()[0]: keyword for option, keyword in _options_of(page).items()}
+    assert {flag for flag in FLAGS.values() if flag not in given} == set()
+    assert all(name in given[flag] for name, flag in FLAGS.items())
+
+
+def _options_of(page: str) -> dict[str, str]:
+    """Option → keyword."""
+    found = rows(sections(page)["Options and keywords"])[2:]
+    return {row[0].strip("`").replace("`", ""): row[1] for row in found}
 
 
 def test_the_python_of_the_readme_fits_the_public_names() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import calib8
 from calib8.errors import ModelError, UnsupportedModelError
-from calib8.remedies import diagnose_and_treat
+from calib8.remedies import diagnose
 from small_models import normal, onnx_model
 
 DATA = {"x": np.random.default_rng(0).standard_normal((4, 3, 5, 5)).astype(np.float32)}
@@ -58,7 +58,7 @@ def test_a_quantized_model_and_one_without_layers(tmp_path: Path) -> None:
         lambda: calib8.quantize(path, pixels, table=table),
         lambda: calib8.preflight(path, pixels),
         lambda: calib8.tune(path, pixels, tmp_path / "out.onnx", min_sqnr=5.0),
-        lambda: diagnose_and_treat(path, None, pixels),
+        lambda: diagnose(path, None, pixels),
     )
     for attempt in attempts:
         with pytest.raises(UnsupportedModelError, match="it is quantized already") as found:

@@ -82,6 +82,22 @@ class Basis:
             found += [flag_of("spots"), tensor]
         return tuple(found)
 
+    def words(self) -> dict[str, Any]:
+        """The keywords of ``calib8.quantize`` that ask for it, the repairs aside."""
+        own = self.activations == target_scheme(self.target).activation_name
+        said = {
+            "target": None if self.target == Basis.target else self.target,
+            "activations": None if own else self.activations,
+            "weights": None if self.weights == Basis.weights else self.weights,
+            "method": None if self.method == AUTO else self.method,
+            "percent": self.percent,
+            "power_of_two": self.power_of_two,
+            "ranges": dict(self.ranges),
+            "keep_float": self.keep_float,
+            "spots": self.spots,
+        }
+        return {name: value for name, value in said.items() if value}
+
 
 def basis_of(fp32: Model, int8: Model) -> Basis:
     """How calib8 made a model; the defaults for models of other tools.

@@ -13,18 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.counterparts import CHANGED, Counterparts, LeftOut, Tap, find_counterparts
+from calib8.analysis.comparison import SORTS as SORTS
+from calib8.analysis.comparison import Comparison as Comparison
+from calib8.analysis.comparison import Sort as Sort
+from calib8.analysis.comparison import TensorComparison as TensorComparison
+from calib8.analysis.counterparts import CHANGED, Counterparts, Tap, find_counterparts
 from calib8.analysis.float_reference import FloatReference, OpenReference, float_reference
 from calib8.analysis.layer_models import local_model, tap_names, tapped_int8
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
-from calib8.analysis.noise import Distance, DistanceSums, Spread
-from calib8.analysis.output_sums import BranchDistance, OutputSums
+from calib8.analysis.noise import DistanceSums, Spread
+from calib8.analysis.output_sums import OutputSums
 from calib8.analysis.runtimes import OWN, Settings, check_runtime, open_own
 from calib8.analysis.weight_noise import weight_sqnr_db
 from calib8.data.batches import Batch, batches
@@ -35,7 +39,7 @@ from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageErr
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Session, open_session
 from calib8.parameters import parameter
-from calib8.progress import Progress, SampleCounter, silent
+from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tasks.seen import analysable
@@ -44,86 +48,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-Sort = Literal["local", "cumulative"]
-SORTS: Final[tuple[Sort, ...]] = ("local", "cumulative")
-
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class TensorComparison:
-    """One quantized tensor, or float output, of the int8 model against the float model's.
-
-    Attributes:
-        tensor: its name in the float model.
-        node: the layer that computes it: the last node with weights, else the last that is no Relu or Clip;
-            None for an input of the model.
-        op_type: of that node, empty for an input.
-        nodes: all nodes between it and the tensors compared before it, in graph order.
-        dtype: type of its codes such as ``uint8``; None, as the next three, for a float output.
-        scale, zero_point: real = scale · (code − zero_point); one number, or one per channel.
-        representable: real values of the smallest and the largest code.
-        observed: smallest and largest value of the float model's tensor.
-        values: elements compared, over all samples.
-        saturated: share of the float model's values that lie more than half a step outside of
-            ``representable``, 0 … 1; None for a float output.
-        vanished: share of them that are not 0 and lie less than half a step from it, 0 … 1; None likewise.
-        local, cumulative: the layer alone, and the int8 model up to here.
-        weight_sqnr_db: SQNR of the layer's weight against the float one, inf if it is exact; None without a
-            weight in codes, or where the float model has no such weight.
-    """
-
-    tensor: str
-    node: str | None
-    op_type: str
-    nodes: tuple[str, ...]
-    dtype: str | None
-    scale: tuple[float, ...] | None
-    zero_point: tuple[int, ...] | None
-    representable: tuple[float, float] | None
-    observed: tuple[float, float]
-    values: int
-    saturated: float | None
-    vanished: float | None
-    local: Distance
-    cumulative: Distance
-    weight_sqnr_db: float | None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What ``compare`` found.
-
-    Attributes:
-        fp32, int8: the models.
-        images: samples seen.
-        sort: what ``tensors`` are sorted by.
-        tensors: worst SQNR first.
-        left_out: quantized tensors that are not compared, and why; each belongs to the layer behind it.
-        outputs: all float outputs of the int8 model together.
-        agreement: share of samples with the float model's best class, 0 … 1; None where the first output is
-            no row of class scores.
-        estimated: batch normalizations of the float model that were given the statistics which the int8
-            model was made with (the repair ``bn``): the float model with its own is not compared.
-        branches: of the outputs where they have several, the worst first: ``outputs`` tells of the loudest.
-    """
-
-    fp32: str
-    int8: str
-    images: int
-    sort: Sort
-    tensors: tuple[TensorComparison, ...]
-    left_out: tuple[LeftOut, ...]
-    outputs: Distance
-    agreement: float | None
-    estimated: int = 0
-    branches: tuple[BranchDistance, ...] = ()
 
 
 class ComparingWords(SampleWords, BatchWords, PurposeWords):
     """Keywords of ``compare``."""
 
 
+@draws_progress
 @takes_words_of(Reading, Purpose, without=("labels", "shapes"))
 def compare(
     fp32: Model,
@@ -134,7 +66,7 @@ def compare(
     profile: str | None = None,
     integer_only: bool = False,
     sort: Sort = "local",
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[ComparingWords],
 ) -> Comparison:
     """Cosine and SQNR of every quantized tensor, of its layer alone and of the int8 model up to it.
@@ -166,7 +98,7 @@ def compare(
         reference = float_reference(pair.fp32, next(pieces).inputs, pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)
     _check_matched(found, pair)
-    seen = SampleCounter("comparing", dataset.count, progress)
+    seen = SampleCounter("comparing", dataset.count, callback_of(progress))
     opened = _open(pair, reference, found.taps, runtime, settings)
     sums = _run(opened, OutputSums(meaning), dataset, reading, seen)
     return _comparison(pair, reference, found, sums, sort)

@@ -17,6 +17,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.analysis.evaluation import BranchSqnr as BranchSqnr
+from calib8.analysis.evaluation import Evaluation as Evaluation
 from calib8.data.batches import Batch
 from calib8.errors import CrashError, DataError
 from calib8.model.runtime import Session
@@ -25,7 +27,6 @@ from calib8.tasks.branches import Meaning
 from calib8.tasks.figures import energies_of
 from calib8.tasks.judges.classes import best_classes as best_classes
 from calib8.tasks.judges.classes import class_scores as class_scores
-from calib8.tasks.judges.interface import TaskFigures
 
 FEW_CLASSES: Final = 10
 FEW_LABELS: Final = 20
@@ -45,68 +46,6 @@ Shapes = frozenset[tuple[str, tuple[int, ...]]]
 
 Outputs = Sequence[list[npt.NDArray[Any]] | None]
 """Of every model for one batch."""
-
-
-@dataclass(frozen=True)
-class BranchSqnr:
-    """One branch of the outputs against the reference's.
-
-    Attributes:
-        name: of the branch.
-        kind: what it is, see ``calib8.tasks.kinds``.
-        sqnr_db: over all images; None where there is no signal or no noise.
-    """
-
-    name: str
-    kind: str
-    sqnr_db: float | None
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Figures of one model; shares are 0 … 1, None where they cannot be told.
-
-    Attributes:
-        model: path or name.
-        runtime: where it ran.
-        images: samples seen.
-        top1, top5: None without labels or if the first output is not a row of class scores.
-        agreement, sqnr_db: against the reference; None without one or for the reference itself.
-        seconds: time inside the runtime, without what it does once for every shape of its inputs.
-        warnings: sentences about labels that do not fit.
-        labels_left_out: why labels that were found do not count; empty where there are none, or they do.
-        branches: of the outputs against the reference's; empty where ``sqnr_db`` is None, or the outputs are
-            not known. With several of them ``sqnr_db`` tells of the loudest.
-        task: figures of the task; None where none was asked for.
-        own: those of the user's own judge; None where there is none, and for the reference.
-        failure: which signal ended the runtime, in a sentence; there are no figures then. None: none.
-    """
-
-    model: str
-    runtime: str
-    images: int
-    top1: float | None
-    top5: float | None
-    agreement: float | None
-    sqnr_db: float | None
-    seconds: float
-    warnings: tuple[str, ...] = ()
-    labels_left_out: str = ""
-    failure: str | None = None
-    task: TaskFigures | None = None
-    own: TaskFigures | None = None
-    branches: tuple[BranchSqnr, ...] = ()
-
-    @property
-    def worst_branch(self) -> BranchSqnr | None:
-        """The branch of the lowest SQNR, None without."""
-        told = [branch for branch in self.branches if branch.sqnr_db is not None]
-        return min(told, key=lambda branch: branch.sqnr_db or 0.0, default=None)
-
-    @property
-    def images_per_second(self) -> float:
-        """Samples per second inside the runtime."""
-        return self.images / self.seconds if self.seconds > 0 else math.inf if self.images else 0.0
 
 
 @dataclass

@@ -70,6 +70,10 @@ class Statistics:
     origins: tuple[Origin, ...] = ()
     digests: tuple[bytes, ...] = ()
 
+    def __repr__(self) -> str:
+        """One line: how many tensors, of how many samples."""
+        return f"<Statistics: {len(self.tensors)} tensors, {self.samples} samples>"
+
     @property
     def samples(self) -> int:
         """How many samples had a finite value, in the tensor that had the most of them."""

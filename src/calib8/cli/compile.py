@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -21,27 +20,21 @@ from calib8.cli.options import (
     option,
 )
 from calib8.cli.outputs import check_outputs, check_suffix, write_json
-from calib8.cli.plan import refuse_plan
 from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
 from calib8.cli.program import (
     float_nodes_document,
     read_shapes,
-    refuse_until,
     say_float_nodes,
-    say_sizes_taken,
 )
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
-from calib8.parameters import one_of
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
-    from calib8.engine.plan import Plan
-    from calib8.program.listing import ProgramSummary
-    from calib8.program.program import Program
-    from calib8.tensors import TensorSpec
+    from calib8.delivery.compiling import Compilation
 
 QuantizedArgument = Annotated[
     Path,
@@ -97,44 +90,23 @@ def compile(
     terminal = open_terminal(report.quiet)
     check_outputs({"--output": output, "--json": report.json}, [model])
     check_suffix("--output", output, "plan")
+
+    from calib8.delivery.compiling import compile as compiled
+
     with shown_progress(terminal, "compiling"):
-        program, plan = _compiled(model, compiling, preprocessing)
-
-        from calib8.engine.plan_file import save_plan
-        from calib8.program.listing import summary
-
-        save_plan(plan, output)
-    found = summary(program)
-    _say(terminal, output, plan, program, found)
-    say_sizes_taken(terminal, model, read_shapes(compiling.shape or ()))
+        found = compiled(
+            model,
+            output,
+            profile=compiling.profile,
+            integer_only=compiling.integer_only,
+            shapes=read_shapes(compiling.shape or ()),
+            until=compiling.until or (),
+            isa=compiling.isa,
+            pixels=_pixels(model, compiling, preprocessing) or False,
+        )
+    _say(terminal, found)
     if report.json is not None:
-        write_json(report.json, _document(model, output, plan, program, found))
-
-
-def _compiled(model: Path, options: CompileOptions, preprocessing: PreprocessOptions) -> tuple[Program, Plan]:
-    """Program and plan of a model.
-
-    Raises:
-        Calib8Error: model or options do not fit.
-    """
-    from calib8.engine.run import ISAS, default_isa
-    from calib8.session import InferenceSession
-
-    if options.isa is not None and options.isa not in ISAS:
-        raise UsageError(f"--isa {options.isa}", "unknown instruction set", one_of(options.isa, ISAS))
-    refuse_plan(model)
-    refuse_until(model, options.until)
-    session = InferenceSession(
-        model,
-        profile=options.profile,
-        integer_only=options.integer_only,
-        shapes=read_shapes(options.shape or ()),
-        pixels=_pixels(model, options, preprocessing),
-        outputs=options.until or None,
-    )
-    if options.pixels:
-        _check_color(preprocessing.color, model, session.inputs)
-    return session.program, replace(session.plan, isa=options.isa or default_isa())
+        write_json(report.json, _document(model, output, found))
 
 
 def _pixels(model: Path, options: CompileOptions, preprocessing: PreprocessOptions) -> Preprocess | None:
@@ -166,54 +138,37 @@ def _pixels(model: Path, options: CompileOptions, preprocessing: PreprocessOptio
     return chosen
 
 
-def _check_color(color: str | None, model: Path, inputs: Sequence[TensorSpec]) -> None:
-    """Refuses ``--color`` where the model's image has another number of channels."""
-    images = [spec.shape for spec in inputs if spec.dtype == "uint8" and spec.shape is not None]
-    counts = {shape[3] for shape in images if len(shape) == 4}
-    wanted = 1 if color == "gray" else 3
-    if color is not None and wanted not in counts:
-        problem = f"has {wanted}, but the images of {model} have {', '.join(map(str, counts))} channels"
-        raise UsageError(f"--color {color}", problem, "Leave it out")
-
-
-def _say(terminal: Terminal, output: Path, plan: Plan, program: Program, found: ProgramSummary) -> None:
-    size = output.stat().st_size
-    terminal.say(f"{output}  {decimal(size)}, profile {plan.profile}, made for {plan.isa}")
+def _say(terminal: Terminal, found: Compilation) -> None:
+    plan = found.plan
+    terminal.say(f"{found.output}  {decimal(found.bytes)}, profile {plan.profile}, made for {plan.isa}")
     terminal.say(
-        f"{count(len(program.instructions), 'instruction')} in {count(len(plan.rows), 'step')}, "
+        f"{count(len(found.program.instructions), 'instruction')} in {count(len(plan.rows), 'step')}, "
         f"{decimal(plan.weight_bytes)} of weights, arena {decimal(plan.arena_bytes)}"
     )
-    share = float_share(found)
+    share = found.float_share
     uncounted = " (what else these nodes do is not counted)" if plan.float_nodes else ""
     terminal.say(
         f"{count(len(plan.float_nodes), 'node')} without an integer form, "
         f"{NOTHING if share is None else percent(share)} % of the multiply-accumulates in float{uncounted}"
     )
-    say_float_nodes(terminal, program.float_instructions)
+    say_float_nodes(terminal, found.program.float_instructions)
+    for note in found.notes:
+        terminal.say(f"note: {on_command_line(note)}")
 
 
-def float_share(found: ProgramSummary) -> float | None:
-    """Share of the multiply-accumulates that ONNX Runtime computes, 0 … 1; None where it cannot be told."""
-    if found.float_macs is None:
-        return None
-    total = found.integer_macs + found.float_macs
-    return found.float_macs / total if total else 0.0
-
-
-def _document(
-    model: Path, output: Path, plan: Plan, program: Program, found: ProgramSummary
-) -> dict[str, Any]:
+def _document(model: Path, output: Path, found: Compilation) -> dict[str, Any]:
+    plan, numbers = found.plan, found.summary
     return {
         "model": str(model),
         "output": str(output),
-        "bytes": output.stat().st_size,
+        "bytes": found.bytes,
         "profile": plan.profile,
         "isa": plan.isa,
-        "instructions": len(program.instructions),
+        "instructions": len(found.program.instructions),
         "steps": len(plan.rows),
         "weight_bytes": plan.weight_bytes,
         "arena_bytes": plan.arena_bytes,
-        "integer_macs": found.integer_macs,
-        "float_macs": found.float_macs,
-        "float_nodes": float_nodes_document(program.float_instructions),
+        "integer_macs": numbers.integer_macs,
+        "float_macs": numbers.float_macs,
+        "float_nodes": float_nodes_document(found.program.float_instructions),
     }

@@ -39,7 +39,7 @@ from calib8.parameters import on_command_line
 if TYPE_CHECKING:
     from calib8.analysis.branch_losses import BranchLoss
     from calib8.analysis.findings import Finding, LayerLoss
-    from calib8.remedies import Remedy, Treated
+    from calib8.remedies import Remedy, Treatment
 
 Int8Argument = Annotated[
     Path | None,
@@ -72,11 +72,11 @@ def diagnose(
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8.progress import check_positive
-    from calib8.remedies import diagnose_and_treat
+    from calib8.remedies import diagnose as diagnosed
 
     check_positive("top", top)
     with shown_progress(terminal, "opening the models") as progress:
-        found = diagnose_and_treat(fp32, int8, reading.of(data, preprocess), task=purpose, progress=progress)
+        found = diagnosed(fp32, int8, reading.of(data, preprocess), task=purpose, progress=progress)
     say_missing(terminal, progress.missing)
     terminal.show(layer_table(found, top))
     say_diagnosis(terminal, found, top)
@@ -86,7 +86,7 @@ def diagnose(
         write_json(report.json, _document(found, fp32, int8, commands))
 
 
-def layer_table(found: Treated, top: int) -> Table:
+def layer_table(found: Treatment, top: int) -> Table:
     """One row per layer, the first ``top`` of them."""
     table = plain_table("layer", "op")
     for header in (
@@ -116,7 +116,7 @@ def _row(loss: LayerLoss) -> tuple[str, ...]:
     )
 
 
-def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
+def say_diagnosis(terminal: Terminal, found: Treatment, top: int) -> None:
     """How many layers are shown, the loss at the outputs, and the causes."""
     diagnosis = found.diagnosis
     say_estimated(terminal, diagnosis.comparison)
@@ -161,36 +161,20 @@ def _finding(finding: Finding) -> str:
     return f"{where}: {text}{'. ' * bool(advice)}{advice}{gain}"
 
 
-def say_remedies(terminal: Terminal, found: Treated, commands: Sequence[str]) -> None:
+def say_remedies(terminal: Terminal, found: Treatment, commands: Sequence[str]) -> None:
     """What was tried with success, and how to do the best of it."""
     if not found.tried:
         terminal.say("put that right first: no remedy was tried")
         return
     for remedy in found.remedies:
         gain = f"{remedy.gain_db:+.1f} dB ({both_measures(remedy.figures)})"
-        terminal.say(f"{remedy_text(remedy)}: {gain}, {_costs(remedy)}")
+        terminal.say(f"{on_command_line(remedy.text)}: {gain}, {_costs(remedy)}")
     if commands:
         terminal.say("do the first:")
         terminal.say(f"  {commands[0]}")
     else:
         wishes = f"{found.tried} {'remedy' if found.tried == 1 else 'remedies'}"
         terminal.say(f"{wishes} tried, none gained 1 dB; 'calib8 quantize --effort best' tries more")
-
-
-def remedy_text(remedy: Remedy) -> str:
-    """What to do, in words."""
-    wish, parts = remedy.wish, list[str]()
-    if wish.repairs:
-        parts.append(f"repair with {', '.join(wish.repairs)}")
-    if wish.keep_float:
-        number = "this node" if len(wish.keep_float) == 1 else f"these {len(wish.keep_float)} nodes"
-        parts.append(f"keep {number} in float: {', '.join(wish.keep_float)}")
-    if wish.without_ranges:
-        given = ", ".join(f"'{name}'" for name in wish.without_ranges)
-        parts.append(f"leave out --range of {given}")
-    if wish.method or not parts:
-        parts.append(f"calibrate again{f' with --method {wish.method}' if wish.method else ''}")
-    return "; ".join(parts)
 
 
 def _costs(remedy: Remedy) -> str:
@@ -201,14 +185,16 @@ def _costs(remedy: Remedy) -> str:
     return f"costs {percent(remedy.macs)} % of the MACs"
 
 
-def quantize_command(found: Treated, remedy: Remedy, fp32: Path, data: Path, reading: ReadingOptions) -> str:
+def quantize_command(
+    found: Treatment, remedy: Remedy, fp32: Path, data: Path, reading: ReadingOptions
+) -> str:
     """The command line that makes the model of a remedy, from the data as they were read here."""
     words = ["calib8", "quantize", str(fp32), "--data", str(data), *reading_flags(reading)]
     words += preprocessing_flags(found.diagnosis.preprocess)
     return shlex.join([*words, *found.flags(remedy), "-o", f"{fp32.stem}.repaired.onnx"])
 
 
-def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[str]) -> dict[str, Any]:
+def _document(found: Treatment, fp32: Path, int8: Path | None, commands: Sequence[str]) -> dict[str, Any]:
     diagnosis = found.diagnosis
     return {
         "fp32": str(fp32),

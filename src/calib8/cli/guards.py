@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calib8.cli.documents import finite
@@ -14,12 +13,10 @@ from calib8.cli.options import (
     ReadingOptions,
     option,
 )
-from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
-from calib8.cli.progress import shown_progress
-from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
+from calib8.cli.preprocessing import given_flags
+from calib8.cli.render import NOTHING, count, percent, plain_table
 from calib8.cli.steps import reading_options, refuse_together
 from calib8.cli.terminal import Terminal
-from calib8.errors import UsageError
 
 if TYPE_CHECKING:
     from calib8.analysis.batch_norms import BatchNormInspection
@@ -60,44 +57,6 @@ def check_guards(guards: GuardOptions, reading: ReadingOptions, preprocessing: P
         named = {name if name.startswith("--") else f"--{name}": value for name, value in given.items()}
         named["--preprocess"] = preprocessing.preprocess
         refuse_together("no --data", named, "Give --data too")
-
-
-def refuse_guards(guards: GuardOptions, model: Path, kind: str) -> None:
-    """Refuses to look into what is no ONNX model.
-
-    Raises:
-        UsageError: an option asks for it.
-    """
-    name = "--data" if guards.data is not None else "--avx2-safety" if guards.avx2_safety else ""
-    if name:
-        raise UsageError(name, f"{model} is a {kind}, which has no layers to look into", "Give an ONNX model")
-
-
-def look_inside(
-    terminal: Terminal,
-    model: Path,
-    guards: GuardOptions,
-    reading: ReadingOptions,
-    preprocessing: PreprocessOptions,
-) -> Observation | None:
-    """What data show, or the worst case of pairs without them; None where neither was asked for.
-
-    Raises:
-        Calib8Error: what can be wrong with model, data or options.
-    """
-    if guards.data is None and not guards.avx2_safety:
-        return None
-    from calib8.analysis.observed import Observation, observe, pairs_in_file
-
-    if guards.data is None:
-        return Observation(0, 0, (), (), pairs_in_file(model))
-    preprocess = chosen_preprocess(preprocessing, stored_in_file([model]))
-    with shown_progress(terminal, "running the model") as progress:
-        found = observe(
-            model, reading.of(guards.data, preprocess), pairs=guards.avx2_safety, progress=progress
-        )  # fmt: skip
-    say_missing(terminal, found.skipped)
-    return found
 
 
 def say_guards(terminal: Terminal, found: ModelInspection) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +11,6 @@ from calib8.cli.guards import (
     GuardOptions,
     check_guards,
     guards_document,
-    look_inside,
-    refuse_guards,
     say_guards,
     say_observation,
 )
@@ -24,29 +21,25 @@ from calib8.cli.options import (
     ReadingOptions,
     ReportOptions,
 )
-from calib8.cli.outputs import check_outputs, check_suffix, write_json
-from calib8.cli.plan import plan_document, read_plan, say_plan, shown_as_plan
+from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.plan import plan_document, say_plan
+from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.program import (
-    is_saved_program,
+    check_save,
     program_document,
-    read_program,
     read_shapes,
     say_program,
     say_sizes_taken,
-    wants_program,
 )
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import say_inspection, say_violations, shape_text
+from calib8.cli.render import say_inspection, say_missing, say_violations, shape_text
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.cli.tflite import look_at_tflite, say_tflite, shown_as_tflite, tflite_document
-from calib8.errors import UsageError
+from calib8.cli.tflite import say_tflite, tflite_document
 from calib8.files import check_model_file
 
 if TYPE_CHECKING:
     from calib8.analysis.inspect import ModelInspection
-    from calib8.analysis.lint import Violation
-    from calib8.analysis.observed import Observation
-    from calib8.program.program import Program
+    from calib8.analysis.inspection import Inspection
 
 TargetOption = Annotated[
     str | None,
@@ -81,126 +74,74 @@ def inspect(
     check_model_file(model, ANY_MODEL)
     check_guards(guards, reading, preprocessing)
     check_outputs({"--save": lowering.save, "--json": report.json}, [model, guards.data])
-    if lowering.save is not None:
-        check_suffix("--save", lowering.save, "program")
-    if shown_as_plan(model):
-        refuse_guards(guards, model, "plan")
-        _inspect_plan(terminal, model, target, lowering, report)
-        return
-    with_program = wants_program(model, lowering)
-    if shown_as_tflite(model):
-        refuse_guards(guards, model, "TFLite model")
-        _inspect_tflite(terminal, model, target, lowering if with_program else None, report)
-        return
+    check_save(model, lowering)
+
+    from calib8.analysis.inspection import inspect as inspected
+
+    samples = None
+    if guards.data is not None:
+        samples = reading.of(guards.data, chosen_preprocess(preprocessing, stored_in_file([model])))
+    with shown_progress(terminal, "looking at the model") as progress:
+        found = inspected(
+            model, samples, target=target, program=lowering.program,
+            profile=lowering.profile, integer_only=lowering.integer_only,
+            shapes=read_shapes(lowering.shape or ()), until=lowering.until or (),
+            avx2_safety=guards.avx2_safety, progress=progress,
+        )  # fmt: skip
+    _save(found, lowering)
+    _say(terminal, model, found, lowering)
     if target is not None:
-        _check_target(target, model)
-    if is_saved_program(model):
-        refuse_guards(guards, model, "program")
-    found: ModelInspection | None = None
-    violations: Sequence[Violation] = ()
-    program: Program | None = None
-    with shown_progress(terminal, "looking at the model"):
-        if not is_saved_program(model):
-            found, violations = _look(model, target)
-        if with_program:
-            program = read_program(model, lowering)
-    seen = look_inside(terminal, model, guards, reading, preprocessing)
-    _say(terminal, found, program, seen)
-    if target is not None:
-        say_violations(terminal, target, violations)
+        say_violations(terminal, target, found.violations)
     if report.json is not None:
-        document = _document(model, found, target, violations, program)
-        write_json(report.json, {**document, **({} if found is None else guards_document(found, seen))})
-    if violations:
+        write_json(report.json, _document(model, found))
+    if found.violations:
         raise typer.Exit(1)
 
 
-def _say(
-    terminal: Terminal, found: ModelInspection | None, program: Program | None, seen: Observation | None
-) -> None:
-    if program is not None:
-        say_program(terminal, program)
-    elif found is not None:
-        say_inspection(terminal, found)
-        say_guards(terminal, found)
-    if seen is not None:
-        say_observation(terminal, seen)
+def _save(found: Inspection, lowering: ProgramOptions) -> None:
+    if lowering.save is not None and found.program is not None:
+        from calib8.program.file import save_program
+
+        save_program(found.program, lowering.save)
 
 
-def _inspect_plan(
-    terminal: Terminal, model: Path, target: str | None, lowering: ProgramOptions, report: ReportOptions
-) -> None:
-    """What a plan holds."""
-    plan = read_plan(model, lowering, target)
-    say_plan(terminal, model, plan)
-    if report.json is not None:
-        write_json(report.json, plan_document(model, plan))
-
-
-def _inspect_tflite(
-    terminal: Terminal,
-    model: Path,
-    target: str | None,
-    lowering: ProgramOptions | None,
-    report: ReportOptions,
-) -> None:
-    """What is in a TFLite file, or with ``lowering`` its program."""
-    program = None
-    with shown_progress(terminal, "looking at the model"):
-        found, violations = look_at_tflite(model, target)
-        if lowering is not None:
-            program = read_program(model, lowering)
-    if program is None:
-        say_tflite(terminal, found)
-    else:
-        say_program(terminal, program)
-    if lowering is not None:
+def _say(terminal: Terminal, model: Path, found: Inspection, lowering: ProgramOptions) -> None:
+    if found.observation is not None:
+        say_missing(terminal, found.observation.skipped)
+    if found.plan is not None:
+        say_plan(terminal, model, found.plan)
+    elif found.program is not None:
+        say_program(terminal, found.program)
+    elif found.tflite is not None:
+        say_tflite(terminal, found.tflite)
+    elif found.model is not None:
+        say_inspection(terminal, found.model)
+        say_guards(terminal, found.model)
+    if found.tflite is not None and found.program is not None:
         say_sizes_taken(terminal, model, read_shapes(lowering.shape or ()))
-    if target is not None:
-        say_violations(terminal, target, violations)
-    if report.json is not None:
-        lowered = None if program is None else program_document(program)
-        write_json(report.json, tflite_document(found, target, _violations(violations), lowered))
-    if violations:
-        raise typer.Exit(1)
+    if found.observation is not None:
+        say_observation(terminal, found.observation)
 
 
-def _check_target(target: str, model: Path) -> None:
-    from calib8.scheme import target_scheme
-
-    target_scheme(target)
-    if is_saved_program(model):
-        raise UsageError(
-            f"--target {target}", f"{model} is a program, which has no rules", "Give an ONNX model"
-        )
-
-
-def _look(model: Path, target: str | None) -> tuple[ModelInspection, Sequence[Violation]]:
-    """What is in an ONNX file, and the rules of the target that it breaks."""
-    from calib8.analysis.inspect import inspect_model
-    from calib8.analysis.lint import lint
-
-    found = inspect_model(model)
-    if target is None:
-        return found, ()
-    if found.kind == "float":
-        problem = f"{model} is a float model, which has no rules"
-        raise UsageError(f"--target {target}", problem, "Give a quantized model")
-    return found, lint(model, target)
-
-
-def _document(
-    model: Path,
-    found: ModelInspection | None,
-    target: str | None,
-    violations: Sequence[Violation],
-    program: Program | None,
-) -> dict[str, Any]:
+def _document(model: Path, found: Inspection) -> dict[str, Any]:
     """Of a saved program there is nothing but the program."""
-    lowered = None if program is None else program_document(program)
-    if found is None:
+    lowered = None if found.program is None else program_document(found.program)
+    violations = [
+        {"node": v.node, "rule": v.rule, "problem": v.problem, "cure": v.cure} for v in found.violations
+    ]
+    if found.plan is not None:
+        return plan_document(model, found.plan)
+    if found.tflite is not None:
+        return tflite_document(found.tflite, found.target, violations, lowered)
+    if found.model is None:
         return {"model": str(model), "kind": "program", "program": lowered}
-    return {**_inspection(found), "target": target, "violations": _violations(violations), "program": lowered}
+    return {
+        **_inspection(found.model),
+        "target": found.target,
+        "violations": violations,
+        "program": lowered,
+        **guards_document(found.model, found.observation),
+    }
 
 
 def _inspection(found: ModelInspection) -> dict[str, Any]:
@@ -229,7 +170,3 @@ def _inspection(found: ModelInspection) -> dict[str, Any]:
         "warnings": list(found.warnings),
         "metadata": dict(found.metadata),
     }
-
-
-def _violations(violations: Sequence[Violation]) -> list[dict[str, str]]:
-    return [{"node": v.node, "rule": v.rule, "problem": v.problem, "cure": v.cure} for v in violations]

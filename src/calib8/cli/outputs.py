@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from calib8.errors import OutputError, UsageError
-from calib8.files import atomic_output, output_file
+from calib8.files import atomic_output, check_output
 from calib8.parameters import on_command_line
-
-MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
-"""Other tools take a file with one of these for a model, which neither a plan nor a program is."""
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
@@ -32,10 +26,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
     for option, path in outputs.items():
         if path is None:
             continue
-        for other, taken_path in taken:
-            if _same_file(path, taken_path):
-                raise UsageError(f"{option} {path}", f"is the same file as {other}", "Choose another path")
-        _check_writable(path)
+        check_output(f"{option} {path}", path, taken)
         taken.append((option, path))
 
 
@@ -50,16 +41,9 @@ def check_suffix(option: str, path: Path, kind: Literal["plan", "program"]) -> N
     Raises:
         UsageError: the suffix of a model, or that of the other kind.
     """
-    from calib8.engine.plan_file import PROGRAM_SUFFIX, SUFFIX
+    from calib8.session.refusals import check_suffix as checked
 
-    own, other = (SUFFIX, PROGRAM_SUFFIX) if kind == "plan" else (PROGRAM_SUFFIX, SUFFIX)
-    suffix = path.suffix.lower()
-    if suffix == other or suffix in MODEL_SUFFIXES:
-        what = "model" if suffix in MODEL_SUFFIXES else "program" if kind == "plan" else "plan"
-        problem = f"has the suffix of a {what}, but a {kind} is none"
-        raise UsageError(
-            f"{option} {path}", problem, f"Give another one, such as {path.with_suffix(own).name}"
-        )
+    checked(f"{option} {path}", path, kind)
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
@@ -100,24 +84,3 @@ def model_bytes_on_disk(path: Path) -> int:
         if entry.key == "location"
     }
     return sum(file.stat().st_size for file in (path, *(path.parent / location for location in locations)))
-
-
-def _same_file(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except OSError:
-        return os.path.realpath(path) == os.path.realpath(other)
-
-
-def _check_writable(path: Path) -> None:
-    file = output_file(path)
-    try:
-        with tempfile.TemporaryFile(dir=file.parent):
-            pass
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(
-            str(path),
-            f"cannot be written ({reason})",
-            "Choose a folder that exists and is writable",
-        ) from error

@@ -168,6 +168,6 @@ def stored_in_file(models: Sequence[Path]) -> Preprocess | None:
     Raises:
         ModelError: a file is no ONNX model.
     """
-    from calib8.judge import stored_preprocess
+    from calib8.session.stored_preprocess import stored_preprocess
 
     return stored_preprocess([path for path in models if path.is_file()])

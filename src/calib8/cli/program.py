@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 
 from calib8.cli.options import ProgramOptions
+from calib8.cli.outputs import check_suffix
 from calib8.cli.render import NOTHING, count, shape_text
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.engine.plan import FloatCall
@@ -26,62 +28,22 @@ def is_saved_program(model: Path) -> bool:
     return model.is_file() and is_program_file(model)
 
 
-def wants_program(model: Path, options: ProgramOptions) -> bool:
-    """``--program`` is given, or the file is a program.
+def check_save(model: Path, options: ProgramOptions) -> None:
+    """Refuses ``--save`` where there is no program to write, or to a name that no program has.
 
     Raises:
-        UsageError: options of the program without it.
+        UsageError: it is.
     """
-    if options.program or is_saved_program(model):
-        return True
-    for name in given_options(options):
-        raise UsageError(name, f"concerns the integer program of {model}", "Add --program")
-    return False
+    from calib8.engine.plan_file import claims_to_be_plan
 
-
-def refuse_until(model: Path, until: Sequence[str] | None) -> None:
-    """Refuses other outputs than those of the model, unless it is a TFLite model.
-
-    Raises:
-        UsageError: some are given.
-    """
-    from calib8.tflite.magic import claims_to_be_tflite
-
-    if until and not claims_to_be_tflite(model):
-        raise UsageError(f"--until {until[0]}", f"{model} is not a TFLite model", "Leave it out")
-
-
-def given_options(options: ProgramOptions) -> list[str]:
-    """Those that say how the program is made or where it goes, by their names on the command line."""
-    values = {
-        "--profile": options.profile,
-        "--integer-only": options.integer_only,
-        "--shape": options.shape,
-        "--until": options.until,
-        "--save": options.save,
-    }
-    return [name for name, value in values.items() if value]
-
-
-def read_program(model: Path, options: ProgramOptions) -> Program:
-    """The program of a saved file, or what a model is lowered to; saved where ``--save`` says.
-
-    Raises:
-        Calib8Error: options, model or output do not fit.
-    """
-    from calib8.program.file import save_program
-    from calib8.session import InferenceSession
-
-    refuse_until(model, options.until)
-    shapes = read_shapes(options.shape or ())
-    session = InferenceSession(
-        model, runtime="reference", profile=options.profile, integer_only=options.integer_only, shapes=shapes,
-        outputs=options.until or None,
-    )  # fmt: skip
-    program = session.program
-    if options.save is not None:
-        save_program(program, options.save)
-    return program
+    if options.save is None:
+        return
+    check_suffix("--save", options.save, "program")
+    if claims_to_be_plan(model):
+        problem = f"does not go with {model}, which is a plan"
+        raise UsageError("--save", problem, "Give the model or program that it was made from")
+    if not options.program and not is_saved_program(model):
+        raise UsageError("--save", f"concerns the integer program of {model}", "Add --program")
 
 
 def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -116,15 +78,10 @@ def say_sizes_taken(
     terminal: Terminal, model: Path, shapes: Mapping[str, Sequence[int]], batch: int | None = None
 ) -> None:
     """Says which sizes that a TFLite model leaves free are those of its file; a free batch is ``batch``."""
-    from calib8.tflite.magic import claims_to_be_tflite
+    from calib8.tflite.notes import notes_on_sizes
 
-    if not claims_to_be_tflite(model):
-        return
-    from calib8.tflite.read import read_tflite
-    from calib8.tflite.resize import sizes_taken
-
-    for sentence in sizes_taken(read_tflite(model), shapes, batch):
-        terminal.say(f"note: {sentence}. Others: --shape")
+    for note in notes_on_sizes(model, shapes, batch):
+        terminal.say(f"note: {on_command_line(note)}")
 
 
 def say_program(terminal: Terminal, program: Program) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -13,18 +12,16 @@ from calib8.cli.terminal import Terminal
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing
     from calib8.analysis.breakdown import Breakdown
+    from calib8.analysis.speed import Benchmark
 
 
-def timing_table(timings: Sequence[Timing]) -> Table:
+def timing_table(found: Benchmark) -> Table:
     """One row per subject."""
-    from calib8.analysis.benchmark import ratio
-    from calib8.engine.peak import machine_peak_gmacs
-
     table = plain_table("model", "runtime")
     for header in ("threads", "batch", "median ms", "min ms", "p95 ms", "ratio", "GMAC/s", "of peak"):
         table.add_column(header, justify="right")
-    for t in timings:
-        faster = ratio(t, timings)
+    for t in found.timings:
+        faster = found.ratio(t)
         table.add_row(
             t.subject.model,
             t.subject.runtime,
@@ -34,7 +31,7 @@ def timing_table(timings: Sequence[Timing]) -> Table:
             f"{t.min_ms:.3f}",
             f"{t.p95_ms:.3f}",
             NOTHING if faster is None else f"{faster:.2f}",
-            *_rate(t.gmacs, machine_peak_gmacs(t.subject.threads)),
+            *_rate(t.gmacs, found.peaks[t.subject.threads]),
         )
     return table
 

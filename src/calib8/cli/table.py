@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,14 +15,10 @@ from calib8.cli.plot import plot
 from calib8.cli.render import count, say_binding
 from calib8.cli.table_text import difference_document, say_difference, say_table, table_document
 from calib8.cli.terminal import open_terminal
-from calib8.errors import TableError, UsageError
+from calib8.errors import UsageError
 from calib8.parameters import one_of
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
-
-    from calib8.formats.bind import Binding
-    from calib8.formats.table_file import TableFile
     from calib8.table import CalibrationTable
 
 table_app = typer.Typer(
@@ -129,35 +124,28 @@ def convert(
     """Write a table in the format of another tool."""
     terminal = open_terminal(report.quiet)
     check_outputs({"--output": output, "--json": report.json}, [table, model])
-    _check_conversion(to, model, partial, header)
 
-    from calib8.formats.difference import losses
-    from calib8.formats.tables import FORMATS, read_table, table_text, write_text
+    from calib8.formats.convert import convert_table
+    from calib8.formats.tables import FORMATS
 
-    read = read_table(table, format)
-    bound = _on_model(read, model, partial)
-    text = table_text(bound.file.table, to, model=bound.prepared, header=header or read.header)
-    written = _read_back(bound, to, text, output)
-    lost = losses(bound.file, written, keeps_weights=FORMATS[to].layers)
-    if lost and not lossy:
-        problem = f"cannot hold all of {table}, but loses {'; '.join(lost)}"
-        raise UsageError(f"--to {to}", problem, "Add --lossy if that is acceptable")
-    write_text(output, text)
-    if bound.binding is not None:
-        say_binding(terminal, bound.binding)
-    for what in lost:
+    found = convert_table(
+        table, output, to, form=format, model=model, partial=partial, header=header, lossy=lossy
+    )
+    if found.binding is not None:
+        say_binding(terminal, found.binding)
+    for what in found.lost:
         terminal.say(f"lost: {what}", style="yellow")
-    ranges = count(len(written.entries), "range")
-    terminal.say(f"{FORMATS[to].title} {output}: {ranges} of {FORMATS[read.format].title} {table}")
+    ranges = count(len(found.table.entries), "range")
+    terminal.say(f"{FORMATS[to].title} {output}: {ranges} of {FORMATS[found.source.format].title} {table}")
     if report.json is not None:
         document = {
             "table": str(table),
-            "format": read.format,
+            "format": found.source.format,
             "output": str(output),
             "output_format": to,
-            "tensors": len(written.entries),
-            "binding": binding_document(bound.binding),
-            "lost": lost,
+            "tensors": len(found.table.entries),
+            "binding": binding_document(found.binding),
+            "lost": list(found.lost),
         }
         write_json(report.json, document)
 
@@ -200,52 +188,6 @@ def _check_type(name: str) -> None:
 
     if name not in ACTIVATION_TYPES:
         raise UsageError(f"--type {name}", "unknown type", one_of(name, ACTIVATION_TYPES))
-
-
-def _check_conversion(to: str, model: Path | None, partial: bool, header: str | None) -> None:
-    from calib8.formats.tables import table_format
-
-    wanted = table_format(to, f"--to {to}")
-    if header is not None and to != "tensorrt":
-        raise UsageError(f"--header {header}", f"format '{to}' has none", "Use it with --to tensorrt")
-    if model is None and partial:
-        raise UsageError("--partial", "concerns the names of a model", "Give the model with --model")
-    if model is None and wanted.layers:
-        raise UsageError(f"--to {to}", "its names are those of layers", "Give the model with --model")
-
-
-@dataclass(frozen=True)
-class _Bound:
-    """A table called after tensors; on a model, if one was given."""
-
-    file: TableFile
-    prepared: ir.Model | None
-    binding: Binding | None
-
-
-def _on_model(file: TableFile, model: Path | None, partial: bool) -> _Bound:
-    if model is None:
-        if file.keys == "layers":
-            raise UsageError(file.source, "names layers, not tensors", "Give the model with --model")
-        return _Bound(file, None, None)
-    from calib8.calibration.source import prepare_for_table
-    from calib8.formats.bind import bind
-
-    original, prepared = prepare_for_table(model, known=file.table.inputs, invent=True)
-    binding = bind(file, prepared.model, original, partial=partial)
-    if not binding.table.entries:
-        problem = f"has no range of a tensor of {model}"
-        raise TableError(file.source, problem, "Give the model that it was made for")
-    return _Bound(replace(file, table=binding.table, keys="tensors"), prepared.model, binding)
-
-
-def _read_back(bound: _Bound, to: str, text: str, output: Path) -> CalibrationTable:
-    """What the text says of tensors."""
-    from calib8.formats.bind import layers_to_tensors
-    from calib8.formats.tables import FORMATS
-
-    back = FORMATS[to].read(text, str(output))
-    return back.table if bound.prepared is None else layers_to_tensors(back, bound.prepared).table
 
 
 def _all_symmetric(table: CalibrationTable) -> bool:

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from calib8.parameters import escaped as escaped
+
 _PIPE_WIDTH: Final = 100_000
 """Columns of a pipe: no line is broken and no name is cut there."""
 
@@ -49,11 +51,6 @@ class Terminal:
     def animated(self) -> bool:
         """Progress may be drawn: somebody watches, and wants to."""
         return not self.quiet and self.err.file.isatty()
-
-
-def escaped(text: str) -> str:
-    """On one line: ``\\n`` for a line break, and so on for all that cannot be printed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class _PlainConsole(Console):

@@ -3,55 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
 from rich.table import Table
 
 from calib8.cli.render import count, plain_table, shape_text
 from calib8.cli.terminal import Terminal
-from calib8.errors import UsageError
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
-    from calib8.analysis.lint import Violation
     from calib8.analysis.tflite_inspect import OperatorInspection, TensorInspection, TfliteInspection
-
-TARGET: Final = "tflite"
-"""The target whose rules such a file can break."""
-
-
-def shown_as_tflite(model: Path) -> bool:
-    """The file is a TFLite model, or named like one."""
-    from calib8.tflite.magic import claims_to_be_tflite
-
-    return claims_to_be_tflite(model)
-
-
-def look_at_tflite(model: Path, target: str | None) -> tuple[TfliteInspection, Sequence[Violation]]:
-    """What is in the file, and the rules of the target that it breaks.
-
-    Raises:
-        UsageError: another target than TFLite's, or a model that is not quantized.
-        ModelError: the file is damaged.
-    """
-    from calib8.analysis.lint import lint
-    from calib8.analysis.tflite_inspect import inspect_tflite
-    from calib8.scheme import target_scheme
-
-    if target is not None:
-        target_scheme(target)
-    if target not in (None, TARGET):
-        problem = f"{model} is a TFLite model, which has no such rules"
-        raise UsageError(f"--target {target}", problem, f"Use --target {TARGET}")
-    found = inspect_tflite(model)
-    if target is None:
-        return found, ()
-    if found.kind != "quantized":
-        problem = f"{model} is a {found.kind} model, which has no rules"
-        raise UsageError(f"--target {target}", problem, "Give a quantized model")
-    return found, lint(model, target)
 
 
 def say_tflite(terminal: Terminal, found: TfliteInspection) -> None:

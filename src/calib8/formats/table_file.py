@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from calib8.errors import TableError
+from calib8.notebook import in_notebook, notes
 from calib8.qparams import (
     FLOAT32_MAX,
     INT8_SYMMETRIC,
@@ -26,7 +27,7 @@ from calib8.qparams import (
     activation_qparams,
     representable_range,
 )
-from calib8.table import CalibrationTable, Range, TableEntry
+from calib8.table import CalibrationTable, Range, TableEntry, range_grid
 
 _NAMED: Final = 5
 """So many names are listed before the rest is counted."""
@@ -53,6 +54,15 @@ class TableFile:
     weight_scales: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     header: str = ""
     source: str = "calibration table"
+
+    def __repr__(self) -> str:
+        """One line: which format, how many ranges, where from."""
+        return f"<TableFile: {len(self.table.entries)} ranges of {self.keys}, {self.format}, {self.source!r}>"
+
+    def _repr_html_(self) -> str:
+        """The ranges, for notebooks."""
+        without = [f"{name}: without a scale, stays float" for name in self.without_scale]
+        return in_notebook(repr(self), range_grid(self.table), notes(without))
 
 
 class EntryCollector:

@@ -20,9 +20,10 @@ from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
+from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import Text, parameter
 from calib8.passes.prepare import PreparedModel
-from calib8.progress import Progress, silent
+from calib8.progress import ShownProgress, callback_of, draws_progress
 from calib8.repair.repairs import EFFORTS
 from calib8.requests import requested, takes_words_of
 from calib8.scheme import QuantScheme, TargetChoice, TargetWords
@@ -84,11 +85,36 @@ class Tuning:
     complete: bool
     notes: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """One line: the promise, what the best model does, and what it costs."""
+        kept, figures = "kept" if self.kept else "not kept", self.best.figures
+        does = f"{self.promise.shown(figures.value)}, at worst {self.promise.shown(figures.bound)}"
+        cost = f"{percent(self.best.cost)} of the MACs in float"
+        return f"<Tuning: {self.promise.text} {kept}: {does}; {cost}; {str(self.path)!r}>"
+
+    def _repr_html_(self) -> str:
+        """The trials in order, for notebooks."""
+        shown = self.promise.shown
+        trials = grid(
+            ("effort", "nodes in float", "MACs in float", self.promise.noun, "at worst", "kept"),
+            self.trials,
+            lambda one: (
+                one.settings.effort,
+                len(one.settings.floats),
+                percent(one.cost),
+                shown(one.figures.value),
+                shown(one.figures.bound),
+                f"{'yes' if one.kept else 'no'}{' *' if one is self.best else ''}",
+            ),
+        )
+        return in_notebook(repr(self), trials, notes(self.notes))
+
 
 class TuningWords(SampleWords, LabelWords, TargetWords, PromiseWords, SearchWords, PurposeWords):
     """Keywords of ``tune``."""
 
 
+@draws_progress
 @takes_words_of(Promises, Reading, TargetChoice, SearchChoice, Purpose, without=("batch", "shapes"))
 def tune(
     model: Model,
@@ -101,7 +127,7 @@ def tune(
     target: str | TargetChoice | None = None,
     runtime: str = ONNXRUNTIME,
     search: SearchChoice | None = None,
-    progress: Progress = silent,
+    progress: ShownProgress = None,
     **words: Unpack[TuningWords],
 ) -> Tuning:
     """Searches ranges, repairs and nodes in float for the cheapest model that keeps a promise.
@@ -149,7 +175,7 @@ def tune(
     classes = replace(reading, labels=_class_labels(wanted, reading.labels))
     prepared, tensors, parts = _opened(model, classes, judge_data, choice.keep_float)
     given, notes = given_ranges(choice.ranges or {}, tensors, scheme.activations)
-    watching, threads = clock.watching(progress), reading.threads
+    watching, threads = clock.watching(callback_of(progress)), reading.threads
     alike = parts.calibrating if judge_data is None else None
     meaning = _meaning(prepared, kept, purpose)
     judging = Judge(

@@ -1,0 +1,250 @@
+"""``benchmark``: how fast models run in calib8 and in other runtimes, in turns, and where the time goes.
+
+A run is one call from Python whose inputs and outputs are bound beforehand: no arrays are copied in or out.
+Every runtime gets the same arrays, the same number of threads and a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from calib8.analysis.benchmark import Opened, Timing, measure, ratio
+from calib8.analysis.benchmark_runtimes import OPENERS, installed_runtimes, open_subject, takes
+from calib8.analysis.breakdown import Breakdown, Part, break_down
+from calib8.analysis.workloads import Shapes, Workload, open_workload
+from calib8.engine.peak import machine_peak_gmacs
+from calib8.errors import CrashError, ModelError, UnsupportedModelError, UsageError
+from calib8.files import checked_path
+from calib8.notebook import grid, in_notebook, notes, percent
+from calib8.parameters import one_of, parameter
+from calib8.processors import MOST_THREADS, usable_cores
+from calib8.progress import Progress, ShownProgress, callback_of, check_positive, draws_progress
+from calib8.tensors import whole_number
+from calib8.tflite.notes import notes_on_sizes
+
+PROFILED_RUNS: Final = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """What ``benchmark`` measured.
+
+    Attributes:
+        timings: one per model, number of threads and runtime.
+        breakdowns: time of every part of the plan, one per quantized model and number of threads; empty
+            unless asked for.
+        failures: why a runtime that nobody named has no timing: it cannot load the model, or crashed on it.
+        peaks: number of threads → multiply-accumulates per second, in 10⁹, that the cores of this machine do
+            at most.
+        notes: what to know, such as free sizes that were taken from a TFLite file.
+    """
+
+    timings: tuple[Timing, ...]
+    breakdowns: tuple[Breakdown, ...]
+    failures: tuple[ModelError, ...]
+    peaks: Mapping[int, float]
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: how much was measured, and the fastest of it."""
+        best = min(self.timings, key=lambda one: one.median_ms)
+        fastest = f"{best.subject.model!r} in {best.subject.runtime}, {best.median_ms:.3f} ms"
+        return f"<Benchmark: {len(self.timings)} timings, fastest {fastest}>"
+
+    def _repr_html_(self) -> str:
+        """The timings, then the time of every part of the plans, for notebooks."""
+        times = ("median ms", "min ms", "p95 ms")
+        headers = ("model", "runtime", "threads", "batch", *times, "ratio", "of peak")
+        parts = [grid(headers, self.timings, self._row), *map(_part_grid, self.breakdowns)]
+        told = [str(failure) for failure in self.failures]
+        return in_notebook(repr(self), *parts, notes([*told, *self.notes]))
+
+    def _row(self, t: Timing) -> tuple[object, ...]:
+        of, faster = t.subject, self.ratio(t)
+        times = (f"{t.median_ms:.3f}", f"{t.min_ms:.3f}", f"{t.p95_ms:.3f}")
+        told = None if faster is None else f"{faster:.2f}"
+        return (of.model, of.runtime, of.threads, of.batch, *times, told, percent(self.of_peak(t)))
+
+    def ratio(self, timing: Timing) -> float | None:
+        """How many times faster than the fastest other runtime on the same work, by median; None without."""
+        return ratio(timing, self.timings)
+
+    def of_peak(self, timing: Timing) -> float | None:
+        """Share of what the machine does at most, 0 … 1, in the fastest run; None where MACs are unknown."""
+        return None if timing.gmacs is None else timing.gmacs / self.peaks[timing.subject.threads]
+
+
+def _part_grid(found: Breakdown) -> str:
+    """The time of every part of a plan, for notebooks."""
+    title = f"{found.model}, threads {found.threads}, {found.isa}: {1e3 * found.seconds:.3f} ms"
+
+    def row(part: Part) -> tuple[object, ...]:
+        share = percent(part.seconds / found.seconds)
+        return (part.name, part.kind, part.steps, f"{1e6 * part.seconds:.1f}", share)
+
+    return grid(("instructions", "kind", "steps", "µs", "of all"), found.parts, row, title)
+
+
+class _Asked(NamedTuple):
+    """What is measured, and how long, see ``benchmark``; ``named``: the user chose the runtimes."""
+
+    runtimes: tuple[str, ...]
+    threads: tuple[int, ...]
+    rounds: int
+    named: bool
+
+
+@draws_progress
+def benchmark(
+    models: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    runtimes: Sequence[str] | None = None,
+    threads: int | Sequence[int] | None = None,
+    batch: int | None = None,
+    rounds: int = 10,
+    shapes: Shapes | None = None,
+    profile: bool = False,
+    progress: ShownProgress = None,
+) -> Benchmark:
+    """Measures how fast models run, in turns, so that what else the machine does slows down all of them.
+
+    Args:
+        models: paths of .onnx and .tflite files, saved programs and plans; or one of them.
+        runtimes: some of ``calib8``, ``onnxruntime``, ``openvino`` and ``litert``, all of which must load the
+            models that they run; None: those that are installed, as far as they do.
+        threads: numbers of threads to measure with, 1 … 256 each; None: 1 and all usable cores.
+        batch: samples per run, for models that leave it free; None: 1.
+        rounds: turns that every runtime gets, of about 0.1 s each.
+        shapes: input name → sizes, where models leave other axes free.
+        profile: tell the time of every part of the plan in calib8 too.
+        progress: see ``calib8.calibrate``; it counts rounds.
+
+    Raises:
+        Calib8Error: what can be wrong with models or options, in one line each; a runtime that was named
+            cannot load a model, or none can.
+    """
+    one = isinstance(models, str | os.PathLike) or not isinstance(models, Iterable)
+    paths = [checked_path(model, "models") for model in ([models] if one else models)]  # type: ignore[union-attr]
+    asked = _asked(runtimes, threads, rounds)
+    if not paths:
+        raise UsageError("benchmark", "no model was given", "Give the paths of one or more models")
+    if batch is not None:
+        check_positive("batch", batch)
+    if profile and "calib8" not in asked.runtimes:
+        cure = f"Add calib8 to {parameter('runtimes')}"
+        raise UsageError(parameter("profile", True), "shows the parts of a plan of calib8", cure)
+    workloads = [open_workload(path, batch, shapes) for path in paths]
+    fitting = [_fitting(workload, asked.runtimes) for workload in workloads]
+    if profile and not any("calib8" in names for names in fitting):
+        problem = f"shows the parts of a plan, but {', '.join(map(str, paths))} runs in other runtimes only"
+        raise UsageError(parameter("profile", True), problem, "Give a quantized model, a program or a plan")
+    timings, breakdowns, failures = list[Timing](), list[Breakdown](), list[ModelError]()
+    for workload, names in zip(workloads, fitting, strict=True):
+        found, failed = _measured(workload, names, asked, callback_of(progress))
+        timings += found
+        failures += failed
+        if profile and any(timing.subject.runtime == "calib8" for timing in found):
+            breakdowns += [break_down(workload, count, PROFILED_RUNS) for count in asked.threads]
+    notes = [note for path in paths for note in notes_on_sizes(path, shapes, batch)]
+    peaks = {count: machine_peak_gmacs(count) for count in asked.threads}
+    return Benchmark(tuple(timings), tuple(breakdowns), tuple(failures), peaks, tuple(notes))
+
+
+def _asked(runtimes: Sequence[str] | None, threads: int | Sequence[int] | None, rounds: int) -> _Asked:
+    numbers = _threads(threads)
+    check_positive("rounds", rounds)
+    return _Asked(_runtimes(runtimes), numbers, rounds, runtimes is not None)
+
+
+def _threads(given: int | Sequence[int] | None) -> tuple[int, ...]:
+    """Numbers of threads: 1 and all usable cores where nothing is given.
+
+    Raises:
+        UsageError: none, out of range, or a number twice.
+    """
+    if given is None:
+        return tuple(sorted({1, usable_cores()}))
+    listed = list(given) if isinstance(given, Sequence) else [given]
+    numbers = [number for one in listed if (number := whole_number(one)) is not None]
+    if not numbers or len(numbers) < len(listed) or not all(1 <= one <= MOST_THREADS for one in numbers):
+        cure = f"Give numbers from 1 to {MOST_THREADS}, such as {parameter('threads', [1, 2])}"
+        raise UsageError(parameter("threads", given), "is not a list of numbers of threads", cure)
+    if len(set(numbers)) < len(numbers):
+        raise UsageError(parameter("threads", given), "names a number twice", "Give each once")
+    return tuple(numbers)
+
+
+def _runtimes(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Names of runtimes: all that are installed where nothing is given.
+
+    Raises:
+        UsageError: an unknown name, none, or one twice.
+    """
+    if given is None:
+        return installed_runtimes()
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names or ("",):
+        if name not in OPENERS:
+            cure = one_of(name, OPENERS, "Use some of")
+            raise UsageError(parameter("runtimes", given), f"unknown runtime '{name}'", cure)
+    if len(set(names)) < len(names):
+        raise UsageError(parameter("runtimes", given), "names a runtime twice", "Give each once")
+    return names
+
+
+def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
+    """The runtimes that run what the file holds.
+
+    Raises:
+        UnsupportedModelError, UsageError: none of them does.
+    """
+    found = [runtime for runtime in runtimes if takes(runtime, workload)]
+    if found:
+        return found
+    asked, problem = parameter("runtimes", list(runtimes)), f"{workload.path} is a {workload.form}"
+    if workload.form == "TFLite model":
+        raise UsageError(asked, problem, "Add the runtime calib8 or litert")
+    if workload.form == "float TFLite model":
+        raise UsageError(asked, problem, "Add the runtime litert")
+    if workload.form == "float":
+        problem = "is a float model, which calib8 does not run"
+        cure = f"Quantize it first, or add another {parameter('runtimes')}"
+        raise UnsupportedModelError(workload.path, problem, cure)
+    raise UsageError(asked, f"{problem}, which calib8 alone runs", "Add the runtime calib8")
+
+
+def _measured(
+    workload: Workload, runtimes: Sequence[str], asked: _Asked, progress: Progress
+) -> tuple[list[Timing], list[ModelError]]:
+    """Timings of a workload, and what failed beside them.
+
+    Where the user named the runtimes, none of them may refuse to load it; one that crashes leaves the others
+    their figures.
+    """
+    opened, failures = _opened(workload, runtimes, asked.threads)
+    refused = [failure for failure in failures if not isinstance(failure, CrashError)]
+    if (asked.named and refused) or not opened:
+        raise (refused or failures)[0]
+    stage, rounds = f"measuring {workload.path}", asked.rounds
+    progress(stage, 0, rounds)
+    timings = measure(opened, rounds, lambda done: progress(stage, done, rounds), failures.append)
+    if not timings:
+        raise failures[0]
+    return timings, failures
+
+
+def _opened(
+    workload: Workload, runtimes: Sequence[str], threads: Sequence[int]
+) -> tuple[list[Opened], list[ModelError]]:
+    """What can be measured, by number of threads, and why a runtime cannot load the model."""
+    found: list[Opened] = []
+    failures: list[ModelError] = []
+    for runtime in runtimes:
+        try:
+            found += [open_subject(workload, runtime, count) for count in threads]
+        except ModelError as error:
+            failures.append(error)
+    return sorted(found, key=lambda opened: threads.index(opened.subject.threads)), failures

@@ -1,0 +1,209 @@
+"""``export``: a quantized model in the form of another runtime; scales and codes stay as they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from calib8.errors import ModelError, UsageError
+from calib8.exporting.qoperator import QOperatorReport, to_qoperator
+from calib8.exporting.tflite.export import TfliteExport, to_tflite
+from calib8.files import checked_path
+from calib8.model.load import load_model, naming_file
+from calib8.model.save import save_model
+from calib8.notebook import grid, in_notebook, notes
+from calib8.parameters import parameter
+from calib8.program.file import save_program
+from calib8.program.listing import summary
+from calib8.program.magic import is_program_file
+from calib8.program.program import Program
+from calib8.session import InferenceSession
+from calib8.session.refusals import check_destination, refuse_plan
+from calib8.session.stored_preprocess import stored_preprocess
+from calib8.tflite.magic import claims_to_be_tflite
+from calib8.tflite.notes import notes_on_sizes
+from calib8.tflite.write import write_tflite
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Export:
+    """What ``export`` wrote; one of ``tflite``, ``qoperator`` and ``program`` is not None.
+
+    Attributes:
+        model: path of the model.
+        output: the file.
+        to: its form, a key of ``FORMS``.
+        bytes: its size.
+        tflite: the TFLite graph, and what had to be done for it.
+        qoperator: what became of the nodes of the graph.
+        program: the integer program.
+        notes: what is not kept exactly, what costs more than it should, and free sizes that were taken from a
+            TFLite file.
+    """
+
+    model: str
+    output: Path
+    to: str
+    bytes: int
+    tflite: TfliteExport | None = None
+    qoperator: QOperatorReport | None = None
+    program: Program | None = None
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """One line: which file, its form, how large."""
+        number = sum(self.operators.values())
+        noun = "instructions" if self.program is not None else "operators"
+        return f"<Export: {str(self.output)!r}, {self.to}, {number} {noun}, {self.bytes:,} bytes>"
+
+    def _repr_html_(self) -> str:
+        """What the file holds, and what is not kept exactly, for notebooks."""
+        kinds = grid(("operator", "how many"), list(self.operators.items()), lambda kind: kind)
+        kept = () if self.qoperator is None else self.qoperator.kept
+        left = grid(("node in float", "op", "why"), kept, lambda one: (one.node, one.op_type, one.reason))
+        return in_notebook(repr(self), kinds, left, notes(self.notes))
+
+    @property
+    def operators(self) -> Mapping[str, int]:
+        """Operator on codes, or instruction → how many the file holds."""
+        if self.tflite is not None:
+            return self.tflite.operators
+        if self.qoperator is not None:
+            return self.qoperator.fused
+        return {} if self.program is None else summary(self.program).instructions
+
+
+class _Asked(NamedTuple):
+    """How a file is made, see ``export``."""
+
+    inputs: str | None
+    outputs: str | None
+    shapes: Shapes | None
+    profile: str | None
+    integer_only: bool
+
+
+def export(
+    model: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    to: str,
+    *,
+    inputs: str | None = None,
+    outputs: str | None = None,
+    shapes: Shapes | None = None,
+    profile: str | None = None,
+    integer_only: bool = False,
+) -> Export:
+    """Writes a quantized model in the form of another runtime.
+
+    Args:
+        model: path of a quantized .onnx or .tflite file of any tool, or of a saved program.
+        output: where to; the name ends as ``FORMS`` says.
+        to: ``tflite``, ``qoperator`` (operators of ONNX on codes) or ``program``.
+        inputs, outputs: type of what a TFLite model is fed and gives back: float32, int8 or uint8. None: as
+            in the model.
+        shapes: of a TFLite model or program: input name → sizes, where the model leaves them open.
+        profile, integer_only: of a program, see ``calib8.InferenceSession``.
+
+    Raises:
+        UsageError: options that do not fit the form or each other.
+        ModelError: the model cannot be read, or something in it has no such form; all of it is listed.
+        OutputError: the file cannot be written; an old one stays intact.
+    """
+    form = FORMS.get(to) if isinstance(to, str) else None
+    if form is None:
+        raise UsageError(parameter("to", to), "unknown form", f"Use {' or '.join(FORMS)}")
+    path, place = checked_path(model, "model"), checked_path(output, "output")
+    check_destination(place, path)
+    asked = _Asked(inputs, outputs, shapes, profile, integer_only)
+    _check_suffix(place, to, form)
+    _check_fits(asked, to, form)
+    refuse_plan(path)
+    found = form.write(path, place, asked)
+    notes = (*found.notes, *notes_on_sizes(path, shapes))
+    return replace(found, bytes=place.stat().st_size, notes=notes)
+
+
+def _to_tflite(model: Path, output: Path, asked: _Asked) -> Export:
+    session = InferenceSession(model, runtime="reference", profile="tflite", shapes=asked.shapes)
+    stored = stored_preprocess([model])
+    preprocess = None if stored is None else replace(stored, layout="NHWC").to_json()
+    result = to_tflite(
+        session.program, inputs=asked.inputs, outputs=asked.outputs, preprocess=preprocess, name=str(model)
+    )
+    write_tflite(result.graph, output)
+    return Export(str(model), output, "tflite", 0, tflite=result, notes=result.notes)
+
+
+def _to_qoperator(model: Path, output: Path, asked: _Asked) -> Export:
+    cure = "Give the .onnx file that it was made from"
+    if is_program_file(model):
+        raise ModelError(str(model), "is a saved program, which has no operators of ONNX", cure)
+    if claims_to_be_tflite(model):
+        problem = "is a TFLite model, and operators of ONNX on codes are made of an ONNX model"
+        raise ModelError(str(model), problem, cure)
+    loaded = load_model(model)
+    with naming_file(loaded):
+        result, report = to_qoperator(loaded)
+    save_model(result, output)
+    return Export(str(model), output, "qoperator", 0, qoperator=report, notes=report.notes)
+
+
+def _to_program(model: Path, output: Path, asked: _Asked) -> Export:
+    program = InferenceSession(
+        model,
+        runtime="reference",
+        profile=asked.profile,
+        integer_only=asked.integer_only,
+        shapes=asked.shapes,
+    ).program
+    save_program(program, output)
+    return Export(str(model), output, "program", 0, program=program)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form that a model can be exported to.
+
+    Attributes:
+        write: writes the file and says what became of the model.
+        suffix: of its files.
+        options: parameters of ``export`` that it takes.
+    """
+
+    write: Callable[[Path, Path, _Asked], Export]
+    suffix: str
+    options: tuple[str, ...]
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    "tflite": Form(_to_tflite, ".tflite", ("inputs", "outputs", "shapes")),
+    "qoperator": Form(_to_qoperator, ".onnx", ()),
+    "program": Form(_to_program, ".c8p", ("shapes", "profile", "integer_only")),
+}
+"""Value of ``to`` → how it is written."""
+
+
+def _check_suffix(output: Path, to: str, form: Form) -> None:
+    if output.suffix.lower() != form.suffix:
+        problem = f"does not end in {form.suffix}, as files of {parameter('to', to)} do"
+        cure = f"Give another name, such as {output.with_suffix(form.suffix).name}"
+        raise UsageError(parameter("output", output), problem, cure)
+
+
+def _check_fits(asked: _Asked, to: str, form: Form) -> None:
+    called = {
+        "inputs": parameter("inputs"),
+        "outputs": parameter("outputs"),
+        "shapes": parameter("shapes"),
+        "profile": parameter("profile"),
+        "integer_only": parameter("integer_only"),
+    }
+    for name, value in asked._asdict().items():
+        if value and name not in form.options:
+            raise UsageError(called[name], f"does not go with {parameter('to', to)}", "Leave it out")

@@ -1,0 +1,33 @@
+"""How the images become inputs, as the file of a model that calib8 wrote says it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from calib8.data.preprocess import Preprocess
+from calib8.engine.plan_file import claims_to_be_plan
+from calib8.program.magic import is_program_file
+from calib8.tflite.magic import claims_to_be_tflite
+
+
+def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
+    """The preprocessing that the first model with one has stored; saved programs and plans store none."""
+    for path in models:
+        if is_program_file(path) or claims_to_be_plan(path):
+            continue
+        text = _stored_text(path)
+        if text is not None:
+            return Preprocess.from_json(text, str(path))
+    return None
+
+
+def _stored_text(path: str | os.PathLike[str]) -> str | None:
+    """The preprocessing that an ONNX or TFLite file has stored, as JSON."""
+    if claims_to_be_tflite(path):
+        from calib8.tflite.metadata import stored_preprocess_text
+
+        return stored_preprocess_text(path)
+    from calib8.model.metadata import read_metadata
+
+    return read_metadata(path).get("preprocess")
