@@ -19,8 +19,8 @@ from typing import Final
 # fmt: off
 QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "": (
-        "architecture", "coded_array", "errors", "files", "fixedpoint", "pipeline", "public_api", "qparams",
-        "scheme", "table", "tiers",
+        "architecture", "coded_array", "errors", "files", "fixedpoint", "pipeline", "progress", "public_api",
+        "qparams", "scheme", "table", "tiers",
     ),
     "analysis": ("benchmark", "chance", "compare", "equalizing", "evaluate", "tflite_caveats"),
     "autorange": ("sample_shares", "score"),

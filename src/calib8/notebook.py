@@ -82,6 +82,11 @@ def notes(sentences: Sequence[str]) -> str:
     return f"<ul>{''.join(f'<li>{one}</li>' for one in told)}</ul>"
 
 
+def shortened(text: str, most: int = MOST_SIGNS) -> str:
+    """The text, or its beginning and ``…`` where it has more signs."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def count(number: int, noun: str) -> str:
     """``1 cause``, ``2 causes``; for nouns with a plain plural."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
@@ -117,6 +122,4 @@ def _shown(value: object) -> str:
 
 def _text(text: str, most: int = MOST_SIGNS) -> str:
     """Safe between tags and as an attribute, on one line."""
-    told = str(Text(text))
-    cut = told if len(told) <= most else f"{told[: most - 1]}…"
-    return escape(escaped(cut))
+    return escape(escaped(shortened(str(Text(text)), most)))

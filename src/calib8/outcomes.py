@@ -20,7 +20,7 @@ from calib8.formats.bind import Binding
 from calib8.model.fix_sizes import KnownSizes
 from calib8.model.save import save_model
 from calib8.notebook import decibels, facts, grid, in_notebook, notes
-from calib8.parameters import Text
+from calib8.parameters import Text, escaped
 from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
 from calib8.profiles import chosen_profile
@@ -153,7 +153,7 @@ class Quantization:
         if kept:
             told.append(f"repairs {', '.join(kept)}")
         if self.verdict is not None:
-            told.append(Text(self.verdict.text))
+            told.append(escaped(Text(self.verdict.text)))
         return f"<Quantization: {'; '.join(told)}>"
 
     def _repr_html_(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from calib8.errors import TableError
 from calib8.files import atomic_output, check_file, checked_path
 from calib8.notebook import grid, in_notebook, percent
+from calib8.parameters import escaped
 from calib8.qparams import FLOAT32_MAX
 
 TABLE_FORMAT: Final = "calib8-calibration-table"
@@ -104,7 +105,7 @@ class CalibrationTable:
     @property
     def methods(self) -> str:
         """The names of the methods that chose the ranges, in words."""
-        return ", ".join(sorted({entry.method for entry in self.entries.values()})) or "no method"
+        return escaped(", ".join(sorted({entry.method for entry in self.entries.values()}))) or "no method"
 
     @property
     def power_of_two(self) -> bool:

@@ -83,6 +83,7 @@ def test_a_runtime_that_nobody_named_may_fail(int8: Path, monkeypatch: pytest.Mo
         ({"batch": 0}, "batch=0: must be at least 1"),
         ({"runtimes": ["toaster"]}, r"runtimes=\['toaster'\]: unknown runtime 'toaster'. Use some of calib8"),
         ({"runtimes": []}, r"runtimes=\[\]: unknown runtime ''"),
+        ({"runtimes": 3}, "runtimes=3: unknown runtime '3'"),
         ({"runtimes": ["calib8", "calib8"]}, "names a runtime twice"),
         ({"runtimes": ["onnxruntime"], "profile": True}, "profile=True: .* Add calib8 to runtimes"),
     ],

@@ -29,7 +29,7 @@ from calib8.data.samples import DataSource
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.files import check_model_file, checked_path
-from calib8.notebook import count, in_notebook
+from calib8.notebook import count, in_notebook, notes
 from calib8.parameters import parameter
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, ShownProgress, callback_of, draws_progress
@@ -39,6 +39,7 @@ from calib8.session import InferenceSession
 from calib8.session.refusals import refuse_until
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tflite.magic import claims_to_be_tflite
+from calib8.tflite.notes import notes_on_sizes
 
 if TYPE_CHECKING:  # plans are looked at without what reads models
     from typing_extensions import Unpack
@@ -69,6 +70,7 @@ class Inspection:
         violations: of these rules; empty for a clean model.
         observation: what data show, or the worst case of pairs of weights without data; None where neither
             was asked for.
+        notes: what to know, such as free sizes that the program of a TFLite file took from it.
     """
 
     path: str
@@ -79,6 +81,7 @@ class Inspection:
     target: str | None = None
     violations: tuple[Violation, ...] = ()
     observation: Observation | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line: which file, what it holds, and whether a rule is broken."""
@@ -104,7 +107,7 @@ class Inspection:
             parts.append(program_tables(self.program))
         if self.observation is not None:
             parts.append(observation_table(self.observation))
-        return in_notebook(repr(self), *parts)
+        return in_notebook(repr(self), *parts, notes(self.notes))
 
     @property
     def kind(self) -> Kind:
@@ -233,10 +236,10 @@ def _tflite(path: str, asked: _Asked) -> Inspection:
 
     found = inspect_tflite(path)
     violations = _violations(path, found, target)
-    return Inspection(
-        path, tflite=found, program=_lowered(path, asked) if asked.program else None, target=target,
-        violations=violations,
-    )  # fmt: skip
+    if not asked.program:
+        return Inspection(path, tflite=found, target=target, violations=violations)
+    program, told = _lowered(path, asked), notes_on_sizes(path, asked.shapes)
+    return Inspection(path, tflite=found, program=program, target=target, violations=violations, notes=told)
 
 
 def _saved_program(path: str, asked: _Asked) -> Inspection:

@@ -185,7 +185,7 @@ def _runtimes(given: Sequence[str] | None) -> tuple[str, ...]:
     """
     if given is None:
         return installed_runtimes()
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = (given,) if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
     for name in names or ("",):
         if name not in OPENERS:
             cure = one_of(name, OPENERS, "Use some of")

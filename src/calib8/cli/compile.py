@@ -102,7 +102,7 @@ def compile(
             shapes=read_shapes(compiling.shape or ()),
             until=compiling.until or (),
             isa=compiling.isa,
-            pixels=_pixels(model, compiling, preprocessing) or False,
+            pixels=_pixels(model, compiling, preprocessing),
         )
     _say(terminal, found)
     if report.json is not None:

@@ -29,13 +29,13 @@ from calib8.cli.program import (
     program_document,
     read_shapes,
     say_program,
-    say_sizes_taken,
 )
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_inspection, say_missing, say_violations, shape_text
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tflite import say_tflite, tflite_document
 from calib8.files import check_model_file
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.analysis.inspect import ModelInspection
@@ -89,7 +89,7 @@ def inspect(
             avx2_safety=guards.avx2_safety, progress=progress,
         )  # fmt: skip
     _save(found, lowering)
-    _say(terminal, model, found, lowering)
+    _say(terminal, model, found)
     if target is not None:
         say_violations(terminal, target, found.violations)
     if report.json is not None:
@@ -105,7 +105,7 @@ def _save(found: Inspection, lowering: ProgramOptions) -> None:
         save_program(found.program, lowering.save)
 
 
-def _say(terminal: Terminal, model: Path, found: Inspection, lowering: ProgramOptions) -> None:
+def _say(terminal: Terminal, model: Path, found: Inspection) -> None:
     if found.observation is not None:
         say_missing(terminal, found.observation.skipped)
     if found.plan is not None:
@@ -117,8 +117,8 @@ def _say(terminal: Terminal, model: Path, found: Inspection, lowering: ProgramOp
     elif found.model is not None:
         say_inspection(terminal, found.model)
         say_guards(terminal, found.model)
-    if found.tflite is not None and found.program is not None:
-        say_sizes_taken(terminal, model, read_shapes(lowering.shape or ()))
+    for note in found.notes:
+        terminal.say(f"note: {on_command_line(note)}")
     if found.observation is not None:
         say_observation(terminal, found.observation)
 

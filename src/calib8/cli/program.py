@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from calib8.cli.outputs import check_suffix
 from calib8.cli.render import NOTHING, count, shape_text
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
-from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.engine.plan import FloatCall
@@ -72,16 +71,6 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise UsageError(f"--shape {text}", f"gives '{name}' a second shape", "Give one per input")
         shapes[name] = shape
     return shapes
-
-
-def say_sizes_taken(
-    terminal: Terminal, model: Path, shapes: Mapping[str, Sequence[int]], batch: int | None = None
-) -> None:
-    """Says which sizes that a TFLite model leaves free are those of its file; a free batch is ``batch``."""
-    from calib8.tflite.notes import notes_on_sizes
-
-    for note in notes_on_sizes(model, shapes, batch):
-        terminal.say(f"note: {on_command_line(note)}")
 
 
 def say_program(terminal: Terminal, program: Program) -> None:

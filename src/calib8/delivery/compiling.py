@@ -83,7 +83,7 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     until: Sequence[str] = (),
     isa: str | None = None,
-    pixels: Preprocess | str | bool = False,
+    pixels: Preprocess | str | bool | None = None,
 ) -> Compilation:
     """Compiles a quantized model into a plan: packed weights and finished steps, which open as fast as read.
 
@@ -122,18 +122,21 @@ def compile(
     return Compilation(str(path), place, place.stat().st_size, plan, program, notes)
 
 
-def _pixels(model: Path, pixels: Preprocess | str | bool) -> Preprocess | None:
+def _pixels(model: Path, pixels: Preprocess | str | bool | None) -> Preprocess | None:
     """The preprocessing that becomes part of the plan.
 
     Raises:
-        UsageError: the model has none, or there is no such preset.
+        UsageError: the model has none, there is no such preset, or it is no preprocessing at all.
     """
-    if pixels is False:
+    if pixels is None or pixels is False:
         return None
+    cure = "Give a Preprocess, such as calib8.preset('torchvision')"
+    if not isinstance(pixels, bool | str | Preprocess):
+        raise UsageError(parameter("pixels"), f"is a {type(pixels).__name__}", cure)
     found = stored_preprocess([model]) if pixels is True else known_preprocess(pixels)
     if found is None:
         problem = f"nothing says how {model} wants its images"
-        raise UsageError("pixels", problem, "Give a Preprocess, such as calib8.preset('torchvision')")
+        raise UsageError(parameter("pixels"), problem, cure)
     return found
 
 

@@ -17,7 +17,7 @@ from calib8.formats.table_file import TableFile
 from calib8.formats.tables import FORMATS, read_table, table_format, table_text, write_text
 from calib8.model.load import ModelSource
 from calib8.notebook import in_notebook, notes
-from calib8.parameters import parameter
+from calib8.parameters import escaped, parameter
 from calib8.table import CalibrationTable, range_grid
 
 AnyTable = str | os.PathLike[str] | TableFile | CalibrationTable
@@ -46,7 +46,7 @@ class TableConversion:
     def __repr__(self) -> str:
         """One line: what became of what."""
         how = f"{len(self.table.entries)} ranges, {self.source.format} to {self.to}"
-        lost = f", lost: {'; '.join(self.lost)}" if self.lost else ""
+        lost = f", lost: {escaped('; '.join(self.lost))}" if self.lost else ""
         return f"<TableConversion: {how}, {str(self.output)!r}{lost}>"
 
     def _repr_html_(self) -> str:

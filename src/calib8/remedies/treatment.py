@@ -17,8 +17,8 @@ from calib8.analysis.findings import Finding, LayerLoss
 from calib8.autorange.check import Check
 from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges.two_pass import needs_data_again
-from calib8.notebook import count, decibels, grid, in_notebook, percent
-from calib8.parameters import Text, flag_of, parameter
+from calib8.notebook import count, decibels, grid, in_notebook, percent, shortened
+from calib8.parameters import Text, escaped, flag_of, parameter
 from calib8.tasks.purpose import NOTHING_SAID, Purpose
 
 
@@ -112,12 +112,13 @@ class Treatment:
 
     def __repr__(self) -> str:
         """One line: how much is lost, and what gives it back."""
-        found = f"{decibels(self.sqnr_db)} dB, {count(len(self.findings), 'cause')}"
+        causes = count(len(self.findings), "cause") if self.findings else "no cause stands out"
+        found = f"{decibels(self.sqnr_db)} dB, {causes}"
         if not self.remedies:
             tried = "no remedy tried" if not self.tried else f"{self.tried} tried, no remedy helps"
             return f"<Treatment: {found}, {tried}>"
         best = self.remedies[0]
-        return f"<Treatment: {found}; {best.text}: {best.gain_db:+.1f} dB>"
+        return f"<Treatment: {found}; {escaped(shortened(best.text))}: {best.gain_db:+.1f} dB>"
 
     def _repr_html_(self) -> str:
         """Causes, remedies and layers, for notebooks."""
