@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from calib8.analysis.compare import Comparison as Comparison
     from calib8.analysis.compare import compare as compare
+    from calib8.analysis.doctor import doctor as doctor
+    from calib8.analysis.environment import Environment as Environment
     from calib8.analysis.evaluate import Evaluation as Evaluation
     from calib8.analysis.inspect import inspect_model as inspect_model
     from calib8.analysis.lint import lint as lint
@@ -65,6 +67,7 @@ _HOMES: Final[dict[str, str]] = {
     "Collection": "pipeline",
     "Comparison": "analysis.compare",
     "DataError": "errors",
+    "Environment": "analysis.environment",
     "Evaluation": "analysis.evaluate",
     "InferenceSession": "session",
     "ModelError": "errors",
@@ -90,6 +93,7 @@ _HOMES: Final[dict[str, str]] = {
     "calibrate": "pipeline",
     "collect_statistics": "pipeline",
     "compare": "analysis.compare",
+    "doctor": "analysis.doctor",
     "evaluate": "judge",
     "inspect_model": "analysis.inspect",
     "lint": "analysis.lint",

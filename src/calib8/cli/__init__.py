@@ -23,6 +23,7 @@ from calib8.cli.compare import compare
 from calib8.cli.compile import compile
 from calib8.cli.demo import demo
 from calib8.cli.diagnose import diagnose
+from calib8.cli.doctor import doctor
 from calib8.cli.evaluate import evaluate
 from calib8.cli.export import export
 from calib8.cli.inspect import inspect
@@ -64,6 +65,7 @@ def _program(
 
 _COMMANDS = (
     demo, quantize, calibrate, evaluate, compare, diagnose, run, inspect, compile, export, benchmark, tune,
+    doctor,
 )  # fmt: skip
 
 for _function in _COMMANDS:
