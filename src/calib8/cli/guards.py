@@ -7,13 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calib8.cli.documents import finite
-from calib8.cli.options import (
-    DATA,
-    OptionalDataOption,
-    PreprocessOptions,
-    ReadingOptions,
-    option,
-)
+from calib8.cli.headings import DATA, option
+from calib8.cli.options import OptionalDataOption, PreprocessOptions, ReadingOptions
 from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing

@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from calib8.errors import OutputError, UsageError
-from calib8.files import atomic_output, output_file
+from calib8.files import OTHER_FILES, WRITTEN_MODELS, atomic_output, output_file
 from calib8.parameters import on_command_line
 
 MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
 """Other tools take a file with one of these for a model, which neither a plan nor a program is."""
+
+KNOWN_SUFFIXES: Final = OTHER_FILES | {*WRITTEN_MODELS, ".htm", ".jpeg", ".pdf", ".svg"}
+"""By these people and tools know what is in a file."""
+
+JSON: Final = ("JSON", (".json",))
+TABLE: Final = ("a calibration table", (".json", ".table", ".txt"))
+CONVERTED: Final = ("a table", (".json", ".table", ".txt", ".param", ".yaml", ".yml"))
+SAVED_STATISTICS: Final = ("statistics", (".stats", ".npz", ".bin"))
+CHECKPOINT: Final = ("a checkpoint", (".part", ".npz", ".ckpt", ".bin"))
+"""What is written, and suffixes that may be its own, the usual one first."""
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
@@ -25,7 +35,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
         inputs: files that are read.
 
     Raises:
-        UsageError: an output is an input, or two outputs are one file.
+        UsageError: an output is an input, two outputs are one file, or the file of ``--json`` has the suffix
+            of another kind of file.
         OutputError: the folder is missing or cannot be written to, or the path is no regular file.
     """
     taken: list[tuple[str, Path]] = [("an input", path) for path in inputs if path is not None]
@@ -36,7 +47,27 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
             if _same_file(path, taken_path):
                 raise UsageError(f"{option} {path}", f"is the same file as {other}", "Choose another path")
         _check_writable(path)
+        if option == "--json":
+            check_kind(option, path, JSON)
         taken.append((option, path))
+
+
+def check_kind(option: str, path: Path | None, kind: tuple[str, Sequence[str]]) -> None:
+    """Refuses a name by which the file would be taken for something else; unknown suffixes are free.
+
+    Args:
+        option: that gives the path.
+        path: to be written, None where it is not given.
+        kind: what is written, and its suffixes.
+
+    Raises:
+        UsageError: the suffix of another kind of file.
+    """
+    what, own = kind
+    if path is None or path.suffix.lower() not in KNOWN_SUFFIXES.difference(own):
+        return
+    problem = f"is the name of another kind of file; what is written is {what}"
+    raise UsageError(f"{option} {path}", problem, f"Give a name such as {path.with_suffix(own[0]).name}")
 
 
 def check_suffix(option: str, path: Path, kind: Literal["plan", "program"]) -> None:
@@ -48,7 +79,7 @@ def check_suffix(option: str, path: Path, kind: Literal["plan", "program"]) -> N
         kind: of what is written.
 
     Raises:
-        UsageError: the suffix of a model, or that of the other kind.
+        UsageError: the suffix of a model, that of the other kind, or of another kind of file.
     """
     from calib8.engine.plan_file import PROGRAM_SUFFIX, SUFFIX
 
@@ -60,6 +91,7 @@ def check_suffix(option: str, path: Path, kind: Literal["plan", "program"]) -> N
         raise UsageError(
             f"{option} {path}", problem, f"Give another one, such as {path.with_suffix(own).name}"
         )
+    check_kind(option, path, (f"a {kind}", (own,)))
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

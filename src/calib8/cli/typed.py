@@ -1,0 +1,67 @@
+"""What was typed, letter by letter: a ``Path`` of it has lost slashes, and messages show what the user knows.
+
+https://host//net.onnx   →   Path('https:/host/net.onnx')
+./net.onnx               →   Path('net.onnx')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from calib8.errors import Calib8Error, UsageError
+from calib8.parameters import Text
+
+_TYPED: Final[ContextVar[Mapping[str, str]]] = ContextVar("typed")
+"""Text of a path → what was typed, where that is another text."""
+
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]")
+"""``https://host…``, also as a path has it; a drive (``C:/``) has one letter."""
+
+
+def remember(words: Sequence[str]) -> None:
+    """Keeps the words of a command, before anything is made of them."""
+    values = [part for word in words for part in (word, word.partition("=")[2]) if part]
+    _TYPED.set({text: part for part in values if (text := str(Path(part))) != part})
+
+
+def refuse_addresses(arguments: Mapping[str, Any]) -> None:
+    """Refuses what is no file of this machine, before anything is made of it.
+
+    Args:
+        arguments: of a command: values, lists of values, dataclasses of them.
+
+    Raises:
+        UsageError: a path among them is an address such as ``https://…``.
+    """
+    for path in _paths(arguments.values()):
+        text = str(path)
+        if _ADDRESS.match(text) and not path.exists():
+            problem = "is an address, and calib8 reads and writes files only"
+            raise UsageError(
+                _TYPED.get({}).get(text, text), problem, "Download it, and give the path of the file"
+            )
+
+
+def as_typed(error: Calib8Error) -> Calib8Error:
+    """The error with its subject as the user typed it."""
+    for text, typed in _TYPED.get({}).items():
+        subject = error.subject.both
+        if subject == text or subject.endswith(f" {text}"):
+            named = Text(subject.removesuffix(text) + typed)
+            return type(error)(named, error.problem, error.cure)
+    return error
+
+
+def _paths(values: Any) -> Iterator[Path]:
+    for value in values:
+        if isinstance(value, Path):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _paths(value)
+        elif is_dataclass(value):
+            yield from _paths(getattr(value, field.name) for field in fields(value))
