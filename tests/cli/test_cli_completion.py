@@ -15,7 +15,7 @@ from calib8.calibration.decide import AUTO, EMA
 from calib8.calibration.ranges import METHODS
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
 from calib8.cli import choices
-from calib8.cli.choices import NAMES, completed
+from calib8.cli.choices import NAMES, completed, offered
 from calib8.cli.export import TARGETS as FORMS
 from calib8.data.presets import PRESETS
 from calib8.data.resize import PILLOW_FILTERS
@@ -66,17 +66,17 @@ def test_a_preprocessing_takes_what_is_offered(name: str) -> None:
 
 
 def test_only_names_that_begin_so_are_offered() -> None:
-    assert completed("--data") is None
-    offered = completed("--method")
-    assert offered is not None
-    assert offered("entropy-t") == ["entropy-tengine", "entropy-tensorrt-exact"]
-    assert offered("minmax,ma") == [] and offered("minmax,mi") == ["minmax,minmax"]
-    of_few = completed("--runtime", ("calib8", "openvino"))
+    assert offered("--data") is None and completed("--method") is None  # no shell asks
+    methods = offered("--method")
+    assert methods is not None
+    assert methods("entropy-t") == ["entropy-tengine", "entropy-tensorrt-exact"]
+    assert methods("minmax,ma") == [] and methods("minmax,mi") == ["minmax,minmax"]
+    of_few = offered("--runtime", ("calib8", "openvino"))
     assert of_few is not None and of_few("") == ["calib8", "openvino"]
 
 
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("words", "names"),
     [
         ("calib8 qua", ["quantize"]),
         ("calib8 table ", ["convert", "diff", "plot", "show"]),
@@ -91,7 +91,7 @@ def test_only_names_that_begin_so_are_offered() -> None:
         ("calib8 inspect m.onnx --target onnxruntime-", ["onnxruntime-avx2"]),
     ],
 )
-def test_what_bash_is_told(words: str, offered: list[str]) -> None:
+def test_what_bash_is_told(words: str, names: list[str]) -> None:
     report = f"import atexit, sys; atexit.register(lambda: print([n for n in {HEAVY} if n in sys.modules]))"
     env = {
         **os.environ, "_CALIB8_COMPLETE": "complete_bash", "COMP_WORDS": words,
@@ -101,7 +101,7 @@ def test_what_bash_is_told(words: str, offered: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     *told, loaded = done.stdout.splitlines()
-    assert sorted(told) == offered
+    assert sorted(told) == names
     assert loaded == "[]"
 
 

@@ -6,6 +6,7 @@ every press of the key. ``tests/cli/test_cli_completion.py`` compares them with 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -63,7 +64,21 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
 """Option → the names that it takes, in every command where nothing else is said."""
 
 
+ASKING: Final = "_CALIB8_COMPLETE"
+"""Environment variable through which a shell asks; no other start needs what it asks for."""
+
+
 def completed(name: str, choices: Sequence[str] = ()) -> Callable[[str], list[str]] | None:
+    """``offered`` where a shell asks; None elsewhere, where it would only take time to look at it.
+
+    Args:
+        name: of the option.
+        choices: its names; empty: those of ``NAMES``.
+    """
+    return offered(name, choices) if ASKING in os.environ else None
+
+
+def offered(name: str, choices: Sequence[str] = ()) -> Callable[[str], list[str]] | None:
     """What Typer asks for names that begin as the typed one does; None where there are none to offer.
 
     Behind a comma the names begin anew, as in ``calib8,openvino``.

@@ -97,7 +97,7 @@ class HelpfulGroup(TyperGroup):
             return super().resolve_command(ctx, args)
         except Exception as error:
             if args and hasattr(error, "message") and not hasattr(error, "option_name"):
-                error.message = f"No such command '{args[0]}'.{_meant(args[0], self.commands)}"
+                _say(error, f"No such command '{args[0]}'.{_meant(args[0], self.commands)}")
             raise
 
 
@@ -120,8 +120,13 @@ def _say_meant(error: Exception, known: Iterable[str]) -> None:
     name = getattr(error, "option_name", None)
     if name is None or not hasattr(error, "possibilities"):
         return
+    _say(error, f"No such option '{name}'.{_meant(name, known)}")
+
+
+def _say(error: Any, text: str) -> None:
+    """Puts a text in place of what Typer or Click says."""
+    error.message = text
     error.possibilities = None
-    error.message = f"No such option '{name}'.{_meant(name, known)}"  # type: ignore[attr-defined]
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

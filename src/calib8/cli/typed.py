@@ -6,7 +6,6 @@ https://host//net.onnx   →   Path('https:/host/net.onnx')
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
@@ -14,13 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from calib8.errors import Calib8Error, UsageError
+from calib8.files import check_address
 from calib8.parameters import Text
 
 _TYPED: Final[ContextVar[Mapping[str, str]]] = ContextVar("typed")
 """Text of a path → what was typed, where that is another text."""
-
-_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]")
-"""``https://host…``, also as a path has it; a drive (``C:/``) has one letter."""
 
 
 def remember(words: Sequence[str]) -> None:
@@ -39,12 +36,7 @@ def refuse_addresses(arguments: Mapping[str, Any]) -> None:
         UsageError: a path among them is an address such as ``https://…``.
     """
     for path in _paths(arguments.values()):
-        text = str(path)
-        if _ADDRESS.match(text) and not path.exists():
-            problem = "is an address, and calib8 reads and writes files only"
-            raise UsageError(
-                _TYPED.get({}).get(text, text), problem, "Download it, and give the path of the file"
-            )
+        check_address(path, UsageError)
 
 
 def as_typed(error: Calib8Error) -> Calib8Error:
