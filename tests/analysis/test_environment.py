@@ -235,6 +235,8 @@ def test_every_finding_has_a_cure(here: Environment) -> None:
         (replace(fine, packages=(Package("onnx", ">=1.17", None),),
                  broken={"onnx": Text("ModuleNotFoundError: No module named 'onnx'")}),
          "onnx: is not installed", 'pip install "onnx>=1.17"'),
+        (replace(fine, packages=(Package("onnx", ">=1.17", None),)),
+         "onnx: can be imported, but nothing says which version", 'pip install "onnx>=1.17"'),
         (replace(fine, broken={"onnx": Text("ends the process (SIGILL)")}),
          "onnx: cannot be imported: ends the process (SIGILL)", "pip uninstall onnx, then"),
         (replace(fine, cache=replace(fine.cache, problem="/x cannot be written to")),

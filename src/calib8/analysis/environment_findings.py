@@ -50,6 +50,9 @@ def _packages(found: Environment) -> Iterator[Finding]:
         elif problem is not None:
             cure = f"Run pip uninstall {package.name}, then pip install {wanted}"
             yield _finding(package.name, f"cannot be imported: {problem.both}", cure)
+        elif package.version is None:
+            cure = f"Run pip install {wanted}"
+            yield _finding(package.name, "can be imported, but nothing says which version it is", cure)
         elif package.older:
             yield _old(package.name, package.version, package.needed, wanted)
     for extra in found.extras:
