@@ -64,8 +64,8 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
 """Option → the names that it takes, in every command where nothing else is said."""
 
 
-ASKING: Final = "_CALIB8_COMPLETE"
-"""Environment variable through which a shell asks; no other start needs what it asks for."""
+_ASKED: Final = "_CALIB8_COMPLETE" in os.environ
+"""A shell asks, through this environment variable; no other start needs what it asks for."""
 
 
 def completed(name: str, choices: Sequence[str] = ()) -> Callable[[str], list[str]] | None:
@@ -75,7 +75,7 @@ def completed(name: str, choices: Sequence[str] = ()) -> Callable[[str], list[st
         name: of the option.
         choices: its names; empty: those of ``NAMES``.
     """
-    return offered(name, choices) if ASKING in os.environ else None
+    return offered(name, choices) if _ASKED else None
 
 
 def offered(name: str, choices: Sequence[str] = ()) -> Callable[[str], list[str]] | None:

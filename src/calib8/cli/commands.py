@@ -28,7 +28,7 @@ INTERRUPTED: Final = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
 
 
-Kept = Callable[[Mapping[str, Any]], "Path | None"]
+Kept = Callable[[Mapping[str, Any]], Path | None]
 """From the arguments of a function to the file or folder with which a run that was stopped goes on."""
 
 
