@@ -11,7 +11,6 @@ import io
 import logging
 import sys
 import warnings
-from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
@@ -50,6 +49,8 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version as installed_version  # with what reads e-mail and archives
+
         typer.echo(f"calib8 {installed_version('calib8')}")
         raise typer.Exit
 

@@ -7,7 +7,6 @@ https://host//net.onnx   →   Path('https:/host/net.onnx')
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,14 +15,15 @@ from calib8.errors import Calib8Error, UsageError
 from calib8.files import check_address
 from calib8.parameters import Text
 
-_TYPED: Final[ContextVar[Mapping[str, str]]] = ContextVar("typed")
-"""Text of a path → what was typed, where that is another text."""
+_TYPED: Final[dict[str, str]] = {}
+"""Text of a path → what was typed, where that is another text; of the last command of this process."""
 
 
 def remember(words: Sequence[str]) -> None:
     """Keeps the words of a command, before anything is made of them."""
     values = [part for word in words for part in (word, word.partition("=")[2]) if part]
-    _TYPED.set({text: part for part in values if (text := str(Path(part))) != part})
+    _TYPED.clear()
+    _TYPED.update((text, part) for part in values if (text := str(Path(part))) != part)
 
 
 def refuse_addresses(arguments: Mapping[str, Any]) -> None:
@@ -41,7 +41,7 @@ def refuse_addresses(arguments: Mapping[str, Any]) -> None:
 
 def as_typed(error: Calib8Error) -> Calib8Error:
     """The error with its subject as the user typed it."""
-    for text, typed in _TYPED.get({}).items():
+    for text, typed in _TYPED.items():
         subject = error.subject.both
         if subject == text or subject.endswith(f" {text}"):
             named = Text(subject.removesuffix(text) + typed)
