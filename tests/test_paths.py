@@ -62,3 +62,20 @@ def test_saving_to_a_number() -> None:
 def test_one_path_in_place_of_a_list(path: str | Path) -> None:
     with pytest.raises(UsageError, match=r"is one path \('.*'\)\. Give a list"):
         calib8.evaluate(path, DATA)
+
+
+@pytest.mark.parametrize("address", ["https://host//net.onnx", "s3://bucket/images"])
+def test_addresses_are_no_paths(address: str) -> None:
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: calib8.quantize(address, DATA),
+        lambda: calib8.quantize(MODEL, address),
+        lambda: calib8.evaluate([address], DATA),
+        lambda: calib8.read_table(address),
+        lambda: calib8.InferenceSession(address),
+    )
+    for call in calls:
+        with pytest.raises(
+            Calib8Error, match="is an address, and calib8 reads and writes files only"
+        ) as told:
+            call()
+        assert str(told.value).startswith(f"{address}: ")

@@ -19,8 +19,8 @@ from typing import Final
 # fmt: off
 QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "": (
-        "architecture", "coded_array", "errors", "files", "fixedpoint", "pipeline", "progress", "public_api",
-        "qparams", "scheme", "table", "tiers",
+        "architecture", "coded_array", "errors", "files", "fixedpoint", "package_data", "pipeline",
+        "progress", "public_api", "qparams", "scheme", "table", "tiers",
     ),
     "analysis": ("benchmark", "chance", "compare", "equalizing", "evaluate", "tflite_caveats"),
     "autorange": ("sample_shares", "score"),
@@ -72,6 +72,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
 """Folder → its quick files."""
 
 ISA: Final[Mapping[str, tuple[str, ...]]] = {
+    "analysis": ("environment",),
     "calibration": (
         "collect", "functions_behind", "gather", "histogram_kernels", "kept_runs", "layouts", "merge",
         "merge_origins", "moving", "parts_of_real_data", "statistics", "taps_in_graph", "taps_on_blocks",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from calib8.analysis.compare import compare as compare
     from calib8.analysis.comparison import Comparison as Comparison
+    from calib8.analysis.doctor import doctor as doctor
+    from calib8.analysis.environment import Environment as Environment
     from calib8.analysis.evaluation import Evaluation as Evaluation
     from calib8.analysis.inspection import Inspection as Inspection
     from calib8.analysis.inspection import inspect as inspect
@@ -79,6 +81,7 @@ _HOMES: Final[dict[str, str]] = {
     "Compilation": "delivery.compiling",
     "Comparison": "analysis.comparison",
     "DataError": "errors",
+    "Environment": "analysis.environment",
     "Evaluation": "analysis.evaluation",
     "Export": "delivery.exporting",
     "InferenceSession": "session",
@@ -113,6 +116,7 @@ _HOMES: Final[dict[str, str]] = {
     "compile": "delivery.compiling",
     "convert_table": "formats.convert",
     "diagnose": "remedies.diagnose",
+    "doctor": "analysis.doctor",
     "evaluate": "judge",
     "export": "delivery.exporting",
     "inspect": "analysis.inspection",

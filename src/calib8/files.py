@@ -25,6 +25,9 @@ OTHER_FILES: Final = frozenset({
 })  # fmt: skip
 """Suffixes of other kinds of models, of weights, data and texts."""
 
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]")
+"""``https://host…``; a drive (``C:/``) has one letter."""
+
 _OWN_STREAMS: Final = (1, 2)
 """Descriptors of standard output and standard error."""
 
@@ -62,6 +65,22 @@ def check_written_model(path: str | os.PathLike[str], option: str = "") -> None:
     raise UsageError(f"{option} {file}".strip(), problem, cure)
 
 
+def check_address(path: str | os.PathLike[str], error: type[Calib8Error]) -> None:
+    """Refuses an address such as ``https://…``, also as a ``Path`` has it, with one slash.
+
+    Args:
+        path: as it was given; it may exist all the same.
+        error: what it belongs to.
+
+    Raises:
+        Calib8Error: of the class ``error``.
+    """
+    name = os.fspath(path)
+    if _ADDRESS.match(name) and not os.path.exists(path):  # noqa: PTH110
+        problem = "is an address, and calib8 reads and writes files only"
+        raise error(name, problem, "Download it, and give the path of the file")
+
+
 def check_file(path: str | os.PathLike[str], cure: str, error: type[Calib8Error]) -> None:
     """Refuses what is no regular file: opening a pipe would wait for ever.
 
@@ -80,6 +99,7 @@ def check_file(path: str | os.PathLike[str], cure: str, error: type[Calib8Error]
         raise error(name, "is a folder", cure)
     if os.path.exists(path):  # noqa: PTH110
         raise error(name, f"is a {_kind(os.stat(path).st_mode)}, no file", cure)  # noqa: PTH116
+    check_address(path, error)
     raise error(name, "no such file", cure)
 
 

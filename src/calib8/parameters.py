@@ -29,6 +29,8 @@ FLAGS: Final[Mapping[str, str]] = {
 
 OTHER_NAMES: Final[Mapping[str, str]] = {
     "absmax": "minmax",
+    "bench": "benchmark",
+    "eval": "evaluate",
     "kl": "entropy",
     "kld": "entropy",
     "max": "minmax",
@@ -114,11 +116,22 @@ def one_of(given: object, known: Iterable[str], every: str = "Use one of") -> st
         every: what stands before the list.
     """
     names = list(known)
-    plain = {name.lower().replace("_", "-"): name for name in names}
+    near = nearest(given, names)
+    meant = "" if near is None else f"Did you mean '{near}'? "
+    return f"{meant}{every} {', '.join(names)}"
+
+
+def nearest(given: object, known: Iterable[str]) -> str | None:
+    """The name that is meant by one that is none of them; None where none is near.
+
+    Args:
+        given: of any type.
+        known: all of them.
+    """
+    plain = {name.lower().replace("_", "-"): name for name in known}
     asked = given.strip().lower().replace("_", "-") if isinstance(given, str) else ""
     near = [OTHER_NAMES[asked]] if asked in OTHER_NAMES else get_close_matches(asked, plain, 1, 0.7)
-    meant = f"Did you mean '{plain[near[0]]}'? " if near and near[0] in plain else ""
-    return f"{meant}{every} {', '.join(names)}"
+    return plain.get(near[0]) if near else None
 
 
 def entry(name: str, key: str, value: str | None = None) -> str:

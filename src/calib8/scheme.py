@@ -119,9 +119,7 @@ class QuantScheme:
         for granularity in GRANULARITIES:
             if name == granularity:
                 return replace(self, weight_granularity=granularity)
-        raise UsageError(
-            parameter("weights", name), "unknown granularity", f"Use {' or '.join(GRANULARITIES)}"
-        )
+        raise UsageError(parameter("weights", name), "unknown granularity", one_of(name, GRANULARITIES))
 
 
 _ONNXRUNTIME: Final = QuantScheme(

@@ -93,7 +93,7 @@ def test_a_scale_that_is_none_is_refused(scale: float) -> None:
 
 def test_bad_options_and_data_are_refused() -> None:
     model, int8 = exact_float(), exact_int8()
-    with pytest.raises(UsageError, match=r"sort='best': unknown order. Use local or cumulative."):
+    with pytest.raises(UsageError, match=r"sort='best': unknown order. Use one of local, cumulative."):
         compare(model, int8, exact_images(1), sort="best")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="batch=0"):
         compare(model, int8, exact_images(1), batch=0)

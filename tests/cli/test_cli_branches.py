@@ -25,16 +25,17 @@ def test_branches_are_told_by_all(cli, detecting: tuple[Path, Path], out: Path) 
         "quantize", model, "--data", data, "--effort", "fast", "-o", out / "q.onnx", "--json", out / "q.json"
     )
     assert made.exit_code == 0, made.output
-    assert "outputs: boxes y[:,0:4] (sure), scores y[:,4:7] (sure)\n" in made.output
+    assert "outputs    boxes y[:,0:4] (sure), scores y[:,4:7] (sure)\n" in made.output
     lines = made.output.splitlines()
-    assert lines[-2].startswith("verdict: ") and "scores" in lines[-2] and "16 samples held back" in lines[-2]
-    assert lines[-1].startswith("next: calib8 ")
+    [verdict] = [line for line in lines if line.startswith("accuracy   ")]
+    assert "scores" in verdict and "16 samples held back" in verdict
+    assert lines[-1].startswith("next       calib8 ")
     document = load(out / "q.json")
     assert [(one["kind"], one["where"]) for one in document["outputs"]] == [
         ("boxes", "y[:,0:4]"), ("scores", "y[:,4:7]"),
     ]  # fmt: skip
     assert {one["name"] for one in document["verdict"]["branches"]} == {"boxes", "scores"}
-    assert f"next: {document['verdict']['next']}" == lines[-1]
+    assert f"next       {document['verdict']['next']}" == lines[-1]
     judged = cli("evaluate", model, out / "q.onnx", "--data", data, "--json", out / "e.json")
     assert judged.exit_code == 0, judged.output
     branches = {one["name"]: one["sqnr_db"] for one in load(out / "e.json")["models"][1]["branches"]}

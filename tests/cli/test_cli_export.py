@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,8 @@ def test_quantize_writes_a_tflite_file(cli, model: Path, coded: Path, images: Pa
     assert load(out / "q.json")["metadata"]["target"] == "tflite"
     size = (out / "q.tflite").stat().st_size
     assert load(out / "q.json")["bytes"]["quantized"] == size
-    assert f"INT8 {out / 'q.tflite'}  {size / 1000:.1f} kB" in result.stdout
+    assert re.search(rf"^size       .* → {size / 1000:.1f} kB, ", result.stdout, re.MULTILINE)
+    assert f"written    {out / 'q.tflite'}\n" in result.stdout
     assert cli("export", coded, "--to", "tflite", "-o", out / "e.tflite").exit_code == 0
     exported, direct = ((out / name).read_bytes() for name in ("e.tflite", "q.tflite"))
     [want], [got] = litert_outputs(exported, [NHWC]), litert_outputs(direct, [NHWC])

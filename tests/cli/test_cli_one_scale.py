@@ -80,5 +80,5 @@ def test_the_granularity_is_stored(cli, files: tuple[Path, Path, Path], out: Pat
 def test_another_granularity_is_refused(cli, refused, files: tuple[Path, Path, Path], out: Path) -> None:
     model, data, _ = files
     result = cli("quantize", model, "--data", data, "--weights", "per-layer", "-o", out / "x.onnx")
-    refused(result, 2, "--weights per-layer: unknown granularity", "per-channel or per-tensor")
+    refused(result, 2, "--weights per-layer: unknown granularity", "per-channel, per-tensor")
     assert not list(out.iterdir())

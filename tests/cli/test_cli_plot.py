@@ -76,7 +76,9 @@ def test_places_that_cannot_be_written_to_are_refused(
     base = ("table", "plot", table, "--stats", stats)
     refused(cli(*base, "-o", out / "missing" / "page.html"), 1, "page.html: cannot be written")
     refused(cli(*base, "-o", table / "folder"), 1, f"{table / 'folder'}: cannot be made", "is not a folder")
-    refused(cli(*base, "-o", out / "p.html", "--json", out / "p.html"), 2, "is the same file as --json")
+    refused(
+        cli(*base, "-o", out / "p.html", "--json", out / "p.html"), 2, "--json", "what is written is JSON"
+    )
     html = table.rename(table.with_suffix(".html"))
     refused(cli("table", "plot", html, "--stats", stats, "-o", html), 2, "is the same file as an input")
     assert html.read_text().startswith("{") and list(out.iterdir()) == []
@@ -127,4 +129,4 @@ def test_the_page_needs_a_place(cli, refused, model: Path, out: Path, tmp_path: 
     refused(cli(*base, out / "no" / "page.html"), 1, "page.html: cannot be written")
     html = out / "same.html"
     same = cli("calibrate", model, "--data", tmp_path / "none", "-o", html, "--plot", html)
-    refused(same, 2, f"--plot {html}", "is the same file as --output")
+    refused(same, 2, f"--output {html}", "what is written is a calibration table", "same.json")

@@ -99,9 +99,52 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, out: Path) -> None:
         # The preflight is printed: now it calibrates, which takes a minute.
         assert running.stdout.readline().startswith("input 'input', 32 samples")
         running.send_signal(signal.SIGINT)
-        assert running.stderr.read() == ""
+        assert running.stderr.read() == "interrupted: no file is left half-written\n"
     assert running.returncode == 130
     assert list(out.iterdir()) == []
+
+
+def test_ctrl_c_says_how_to_go_on(cli, monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    checkpoint, samples = out / "run.part", np.zeros((40, 16, 16, 1), np.uint8)
+    data = out.parent / "data.npz"
+    np.savez(data, images=samples)
+
+    def interrupted(*arguments: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ("calibrate", MODEL_PATH, "--data", data, *DIGITS, "-o", out / "t.json", "--method", "minmax")
+    saving = (*command, "--checkpoint", checkpoint, "--checkpoint-every", 4)
+    with monkeypatch.context() as patch:
+        patch.setattr("calib8.table.CalibrationTable.save", interrupted)
+        result = cli(*saving)
+    assert result.exit_code == 130
+    line = "interrupted: no file is left half-written; the same command goes on with what is in"
+    assert result.stderr == f"{line} {checkpoint}\n"
+    assert "40 samples taken from the checkpoint" in cli(*saving).stdout
+    with monkeypatch.context() as patch:
+        patch.setattr("calib8.judge.preflight", interrupted)
+        nothing_yet = cli(*saving)
+    assert nothing_yet.stderr == "interrupted: no file is left half-written\n"
+
+
+def test_ctrl_c_in_a_search_names_its_folder(cli, monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    folder = out / "q.onnx.tune"
+
+    def interrupted(*arguments: object, **named: object) -> None:
+        folder.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calib8.tuning.tune.tune", interrupted)
+    data = ("--data", CALIBRATION_PATH, *DIGITS, "--min-sqnr", 20)
+    result = cli("tune", MODEL_PATH, *data, "-o", out / "q.onnx")
+    assert result.exit_code == 130
+    assert result.stderr.endswith(f"the same command goes on with what is in {folder}\n")
+
+
+def test_ctrl_c_before_a_command(process) -> None:
+    before = "import calib8.cli\ndef stop(**k): raise KeyboardInterrupt\ncalib8.cli.app = stop"
+    result = process("doctor", before=before)
+    assert (result.returncode, result.stderr) == (130, "interrupted: no file is left half-written\n")
 
 
 @pytest.mark.parametrize("loading", [False, True])
@@ -117,7 +160,7 @@ def test_ctrl_c_while_results_are_made(
     monkeypatch.setattr(f"calib8.{place}", interrupted)
     result = cli("quantize", model, "--data", images, *FLAGS, "-o", out / "q.onnx")
     assert result.exit_code == 130
-    assert result.stderr == ""
+    assert result.stderr == "interrupted: no file is left half-written\n"
     assert list(out.iterdir()) == []
 
 
@@ -136,7 +179,7 @@ def test_ctrl_c_while_a_dataclass_is_made_has_the_same_exit_code(tmp_path: Path,
     done = subprocess.run(
         [sys.executable, "-m", "interrupted", *arguments], capture_output=True, text=True, cwd=tmp_path
     )
-    assert (done.returncode, done.stderr) == (130, "")
+    assert (done.returncode, done.stderr) == (130, "interrupted: no file is left half-written\n")
 
 
 BROKEN = """

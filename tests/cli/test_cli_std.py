@@ -49,7 +49,10 @@ def test_a_preset_keeps_what_is_not_named(cli, model: Path, images: Path, out: P
         (("--mean", "0.5", "--scale", "2", "--units", "0-1"), ("--units 0-1: says what", "Give --std")),
         (("--mean", "0.5", "--std", "zero"), ("--std zero: is not a list of numbers",)),
         (("--mean", "0.5", "--std", "0"), ("std cannot be (0.0,)",)),
-        ((*RECIPE, "--units", "255"), ("units cannot be '255'", "Use 0-1 or 0-255")),
+        (
+            (*RECIPE, "--units", "255"),
+            ("units cannot be '255'", "Did you mean '0-255'?"),
+        ),
     ],
 )
 def test_what_is_refused(cli, refused, model: Path, images: Path, out: Path, flags, parts) -> None:

@@ -107,6 +107,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
         ["diagnose", MODEL_PATH, int8, "--data", MODEL_PATH.parent / "digits_calibration.npz"],
         ["run", MODEL_PATH, *flags],
+        ["doctor"],
         ["run", one_output(folder / "image.onnx"), *flags],
         ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "--repair", "bn", "-o", mixed],
         ["inspect", mixed, "--program", "--target", "tensorrt"],

@@ -82,7 +82,7 @@ def test_every_command_documents_exactly_its_options(command: str, help_options:
 
 @pytest.mark.parametrize("page", ["docs/cli.md", "docs/quantization.md", "docs/python.md"])
 def test_no_page_names_an_option_that_does_not_exist(page: str, help_options: dict[str, set[str]]) -> None:
-    known = set().union(*help_options.values()) | {"--version"}
+    known = set().union(*help_options.values()) | {"--version", "--install-completion", "--show-completion"}
     assert options_in(PAGES[page]) <= known
 
 
@@ -220,7 +220,7 @@ def test_commands_in_blocks_and_spans_exist(page: str, help_options: dict[str, s
     for command, *words in calls:
         if words and f"{command} {words[0]}" in COMMANDS:
             command, words = f"{command} {words[0]}", words[1:]
-        if command not in ("COMMAND", "--version", "--help"):
+        if command not in ("COMMAND", "--version", "--help", "--install-completion", "--show-completion"):
             assert command in COMMANDS, command
             assert options_in(" ".join(words)) <= help_options[command], words
 

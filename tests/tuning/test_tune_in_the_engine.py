@@ -50,5 +50,5 @@ def test_the_runtime_judges_and_names_the_target(
 
 
 def test_other_runtimes_judge_no_search(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"runtime='openvino': .* Use onnxruntime or calib8"):
+    with pytest.raises(UsageError, match=r"runtime='openvino': .* Use one of onnxruntime, calib8"):
         calib8.tune(leaky_net(), inputs(), tmp_path / "out.onnx", min_sqnr=15.0, runtime="openvino")

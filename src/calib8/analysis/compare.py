@@ -38,7 +38,7 @@ from calib8.data.samples import Dataset, DataSource
 from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Session, open_session
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
@@ -113,7 +113,7 @@ def sort_order(name: str) -> Sort:
     for order in SORTS:
         if order == name:
             return order
-    raise UsageError(parameter("sort", name), "unknown order", f"Use {' or '.join(SORTS)}")
+    raise UsageError(parameter("sort", name), "unknown order", one_of(name, SORTS))
 
 
 def opened_for(pair: ModelPair, reading: Reading) -> Dataset:

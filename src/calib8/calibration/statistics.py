@@ -196,6 +196,11 @@ def _unreadable(source: str, error: Exception) -> TableError:
     return TableError(source, f"cannot be read ({error})", "Give statistics that calib8 wrote")
 
 
+def available_counting_isas() -> list[str]:
+    """Instruction sets that can count on this machine, fastest first; the last is always ``reference``."""
+    return list(_core.available_isas())
+
+
 def counting_isa() -> str:
     """Name of the instruction set that counts on this machine.
 

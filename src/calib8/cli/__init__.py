@@ -11,20 +11,21 @@ import io
 import logging
 import sys
 import warnings
-from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
 
 from calib8.cli.benchmark import benchmark
-from calib8.cli.calibrate import calibrate
-from calib8.cli.commands import as_command
+from calib8.cli.calibrate import calibrate, checkpoint_of
+from calib8.cli.commands import INTERRUPTED, add_command, print_interrupted
 from calib8.cli.compare import compare
 from calib8.cli.compile import compile
 from calib8.cli.demo import demo
 from calib8.cli.diagnose import diagnose
+from calib8.cli.doctor import doctor
 from calib8.cli.evaluate import evaluate
 from calib8.cli.export import export
+from calib8.cli.help_pages import HelpfulGroup
 from calib8.cli.inspect import inspect
 from calib8.cli.late_modules import load_late
 from calib8.cli.quantize import quantize
@@ -32,13 +33,13 @@ from calib8.cli.run import run
 from calib8.cli.stats import merge, show
 from calib8.cli.table import table_app
 from calib8.cli.tengine_quant import tengine_quant
-from calib8.cli.tune import tune
+from calib8.cli.tune import tune, work_folder
 
 app = typer.Typer(
     name="calib8",
+    cls=HelpfulGroup,
     help="Turns a trained FP32 CNN (ONNX) into an INT8 one and proves that it kept its accuracy.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     # Boxes and colours are for people; a pipe gets plain text.
     rich_markup_mode="rich" if sys.stdout.isatty() else None,
@@ -48,6 +49,8 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version as installed_version  # with what reads e-mail and archives
+
         typer.echo(f"calib8 {installed_version('calib8')}")
         raise typer.Exit
 
@@ -64,16 +67,19 @@ def _program(
 
 _COMMANDS = (
     demo, quantize, calibrate, evaluate, compare, diagnose, run, inspect, compile, export, benchmark, tune,
+    doctor,
 )  # fmt: skip
 
+_KEPT = {calibrate: checkpoint_of, tune: work_folder}
+
 for _function in _COMMANDS:
-    app.command(_function.__name__)(as_command(_function))
-app.command("tengine-quant")(as_command(tengine_quant))
+    add_command(app, _function.__name__, _function, kept=_KEPT.get(_function))
+add_command(app, "tengine-quant", tengine_quant)
 app.add_typer(table_app, name="table")
 
-stats = typer.Typer(help="Statistics of runs: merge, show.", no_args_is_help=True)
-stats.command("merge")(as_command(merge))
-stats.command("show")(as_command(show))
+stats = typer.Typer(cls=HelpfulGroup, help="Statistics of runs: merge, show.", no_args_is_help=True)
+add_command(stats, "merge", merge, "stats")
+add_command(stats, "show", show, "stats")
 app.add_typer(stats, name="stats")
 
 
@@ -87,4 +93,8 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
-    app(prog_name="calib8")
+    try:
+        app(prog_name="calib8")
+    except KeyboardInterrupt:  # before a command began
+        print_interrupted()
+        sys.exit(INTERRUPTED)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from calib8.cli.options import PROGRAM, RUNTIME, SHAPE_HELP, ReportOptions, option
+from calib8.cli.choices import BENCHMARKED
+from calib8.cli.headings import PROGRAM, RUNTIME, option
+from calib8.cli.options import SHAPE_HELP, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
@@ -43,7 +45,7 @@ class BenchmarkOptions:
 
     threads: Annotated[str | None, option(RUNTIME, "--threads", "N,…", _THREADS_HELP)] = None
     batch: Annotated[int | None, option(RUNTIME, "--batch", "N", _BATCH_HELP)] = None
-    runtime: Annotated[str | None, option(RUNTIME, "--runtime", "NAME,…", _RUNTIMES_HELP)] = None
+    runtime: Annotated[str | None, option(RUNTIME, "--runtime", "NAME,…", _RUNTIMES_HELP, BENCHMARKED)] = None
     rounds: Annotated[int, option(RUNTIME, "--rounds", "N", _ROUNDS_HELP)] = 10
     profile: Annotated[bool, option(RUNTIME, "--profile", None, _PROFILE_HELP)] = False
     shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from calib8.cli.documents import calibration_document, preflight_document
+from calib8.cli.headings import DATA, RESULTS
 from calib8.cli.options import (
     KeepFloatOption,
     LabelsOption,
@@ -20,7 +22,7 @@ from calib8.cli.options import (
     ReportOptions,
     StatisticsOptions,
 )
-from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.outputs import CHECKPOINT, SAVED_STATISTICS, TABLE, check_kind, check_outputs, write_json
 from calib8.cli.plot import PlotOption, check_page, write_plot
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.program import read_shapes
@@ -47,7 +49,14 @@ if TYPE_CHECKING:
 
 TableOutput = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="TABLE.json", show_default=False, help="The table to write."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="TABLE.json",
+        show_default=False,
+        help="The table to write.",
+        rich_help_panel=RESULTS,
+    ),
 ]
 
 ShapeOption = Annotated[
@@ -57,6 +66,7 @@ ShapeOption = Annotated[
         metavar="NAME=A,B,…",
         help="Sizes of an input that the model leaves open, such as image=1,3,224,224, for --from-stats; may "
         "be given several times. Default: a free batch is 1, other sizes are those of the preprocessing.",
+        rich_help_panel=DATA,
     ),
 ]
 
@@ -117,6 +127,8 @@ def calibrate(
     }
     inputs = [model, data, labels, saved.from_stats]
     check_outputs(outputs, inputs)
+    for option, kind in (("--output", TABLE), ("--stats", SAVED_STATISTICS), ("--checkpoint", CHECKPOINT)):
+        check_kind(option, outputs[option], kind)
     page = None if plot is None else check_page("--plot", plot, outputs, inputs)
     preprocess = chosen_preprocess(preprocessing)
     request = _Request(
@@ -142,6 +154,12 @@ def calibrate(
         write_json(report.json, _document(request, outcome))
     if saved.checkpoint is not None:
         output_file(saved.checkpoint).unlink(missing_ok=True)
+
+
+def checkpoint_of(arguments: Mapping[str, Any]) -> Path | None:
+    """The checkpoint that the arguments of ``calibrate`` name."""
+    saved: StatisticsOptions = arguments["saved"]
+    return saved.checkpoint
 
 
 def _check(request: _Request, data: Path | None) -> None:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 import typer
 
+from calib8.cli.help_pages import HelpfulCommand, example_of
 from calib8.cli.terminal import escaped
+from calib8.cli.typed import as_typed, refuse_addresses
 from calib8.errors import Calib8Error
 from calib8.parameters import on_command_line
 
@@ -25,12 +28,33 @@ INTERRUPTED: Final = 130
 """Exit code after Ctrl-C: 128 + SIGINT."""
 
 
-def as_command(function: Callable[..., None]) -> Callable[..., None]:
+Kept = Callable[[Mapping[str, Any]], Path | None]
+"""From the arguments of a function to the file or folder with which a run that was stopped goes on."""
+
+
+def add_command(
+    app: typer.Typer, name: str, function: Callable[..., None], group: str = "", kept: Kept | None = None
+) -> None:
+    """Makes a function a command.
+
+    Args:
+        app: that gets it.
+        name: of the command.
+        function: see ``as_command``.
+        group: of commands that ``app`` is, such as ``table``; empty: it is the program.
+        kept: where the function saves what it has on the way.
+    """
+    example = example_of(f"{group} {name}".strip())
+    app.command(name, cls=HelpfulCommand, epilog=example)(as_command(function, kept))
+
+
+def as_command(function: Callable[..., None], kept: Kept | None = None) -> Callable[..., None]:
     """A function that Typer can make a command of.
 
     Args:
         function: its parameters are Typer's (``Annotated`` with an Argument or Option) or frozen
             dataclasses whose fields are; the fields become options in place of the parameter.
+        kept: where it saves what it has on the way.
     """
     parameters: list[inspect.Parameter] = []
     groups: dict[str, type] = {}
@@ -45,7 +69,7 @@ def as_command(function: Callable[..., None]) -> Callable[..., None]:
         with_groups = dict(values)
         for name, group in groups.items():
             with_groups[name] = group(**{field.name: with_groups.pop(field.name) for field in fields(group)})
-        _run_reporting_errors(function, with_groups)
+        _run_reporting_errors(function, with_groups, kept)
 
     command.__name__ = function.__name__
     command.__doc__ = function.__doc__
@@ -68,19 +92,22 @@ def _default(field: Field[Any]) -> Any:
     return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
-def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, Any]) -> None:
+def _run_reporting_errors(
+    function: Callable[..., None], arguments: dict[str, Any], kept: Kept | None
+) -> None:
     try:
+        refuse_addresses(arguments)
         function(**arguments)
     except Calib8Error as error:
-        print_error(on_command_line(error.text))
+        print_error(on_command_line(as_typed(error).text))
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        raise _interrupted() from None
+        raise _interrupted(arguments, kept) from None
     except (typer.Exit, typer.Abort, BrokenPipeError):
         raise
     except Exception as error:
         if _is_interruption(error):
-            raise _interrupted() from None
+            raise _interrupted(arguments, kept) from None
         if os.environ.get(TRACEBACK_VARIABLE) == "1":
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
@@ -90,14 +117,26 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
         raise typer.Exit(1) from None
 
 
-def _interrupted() -> typer.Exit:
-    """The end after Ctrl-C, with an exit code of its own.
+def _interrupted(arguments: Mapping[str, Any], kept: Kept | None) -> typer.Exit:
+    """The end after Ctrl-C, with a word about what is left behind and an exit code of its own.
 
     Where Ctrl-C came while generated code ran, as when a dataclass is made, ``python -m calib8`` would end by
     the signal: CPython remembers such an interruption until other generated code has run.
     """
     exec("")
+    place = None if kept is None else kept(arguments)
+    print_interrupted(place if place is not None and place.exists() else None)
     return typer.Exit(INTERRUPTED)
+
+
+def print_interrupted(place: Path | None = None) -> None:
+    """A line on standard error.
+
+    Args:
+        place: what is there of the run that was stopped; None where nothing is.
+    """
+    goes_on = "" if place is None else f"; the same command goes on with what is in {escaped(str(place))}"
+    typer.echo(f"interrupted: no file is left half-written{goes_on}", file=sys.stderr)
 
 
 def _is_interruption(error: BaseException | None) -> bool:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.table import Table
 
+from calib8.cli.choices import completed
 from calib8.cli.documents import finite
+from calib8.cli.headings import RESULTS
 from calib8.cli.options import (
     DataOption,
     MeaningOptions,
@@ -46,9 +48,13 @@ SortOption = Annotated[
         "--sort",
         metavar="HOW",
         help="What is worst first: local, the loss of the layer alone, or cumulative, of all up to it.",
+        rich_help_panel=RESULTS,
+        autocompletion=completed("--sort"),
     ),
 ]
-TopOption = Annotated[int, typer.Option("--top", metavar="N", help="How many tensors to show.")]
+TopOption = Annotated[
+    int, typer.Option("--top", metavar="N", help="How many tensors to show.", rich_help_panel=RESULTS)
+]
 
 
 def compare(

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.filesize import decimal
 
+from calib8.cli.headings import COMPILING, RESULTS, option
 from calib8.cli.options import (
-    COMPILING,
     INTEGER_ONLY_HELP,
     PROFILE_HELP,
     SHAPE_HELP,
     UNTIL_HELP,
     PreprocessOptions,
     ReportOptions,
-    option,
 )
 from calib8.cli.outputs import check_outputs, check_suffix, write_json
 from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
@@ -46,7 +45,14 @@ QuantizedArgument = Annotated[
 ]
 OutputOption = Annotated[
     Path,
-    typer.Option("-o", "--output", metavar="OUT.c8", show_default=False, help="Where to write the plan."),
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="OUT.c8",
+        show_default=False,
+        help="Where to write the plan.",
+        rich_help_panel=RESULTS,
+    ),
 ]
 _ISA_HELP = (
     "Label in the plan: the instruction set that it was made for. It changes nothing else, the plan runs on "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calib8.cli.documents import evaluation_document
+from calib8.cli.headings import RESULTS
 from calib8.cli.options import ReportOptions
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.progress import shown_progress
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
     from calib8.pipeline import Quantization
 
 FolderOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; made if it is missing.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Folder for the results; made if it is missing.",
+        rich_help_panel=RESULTS,
+    ),
 ]
 
 

@@ -18,6 +18,7 @@ from calib8.cli.compare import (
     say_estimated,
 )
 from calib8.cli.documents import finite, measures_document, task_document
+from calib8.cli.headings import RESULTS
 from calib8.cli.options import DataOption, MeaningOptions, PreprocessOptions, ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
@@ -47,7 +48,9 @@ Int8Argument = Annotated[
         metavar="[INT8]", show_default=False, help="The quantized model. Default: one made in memory."
     ),
 ]
-TopOption = Annotated[int, typer.Option("--top", metavar="N", help="How many layers to show.")]
+TopOption = Annotated[
+    int, typer.Option("--top", metavar="N", help="How many layers to show.", rich_help_panel=RESULTS)
+]
 
 
 def diagnose(

@@ -9,8 +9,8 @@ import typer
 
 from calib8.cli.commands import print_error
 from calib8.cli.documents import evaluation_document
+from calib8.cli.headings import DATA, option
 from calib8.cli.options import (
-    DATA,
     DataOption,
     MeaningOptions,
     PreprocessOptions,
@@ -18,7 +18,6 @@ from calib8.cli.options import (
     ReportOptions,
     RuntimeOptions,
     TaskLabelsOption,
-    option,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file

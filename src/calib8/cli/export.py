@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from calib8.cli.options import (
-    EXPORTING,
-    INTEGER_ONLY_HELP,
-    PROFILE_HELP,
-    SHAPE_HELP,
-    ReportOptions,
-    option,
-)
+from calib8.cli.choices import BORDER_TYPES, FORMS, completed
+from calib8.cli.headings import EXPORTING, RESULTS, option
+from calib8.cli.options import INTEGER_ONLY_HELP, PROFILE_HELP, SHAPE_HELP, ReportOptions
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
@@ -40,12 +35,25 @@ QuantizedArgument = Annotated[
     ),
 ]
 OutputOption = Annotated[
-    Path, typer.Option("-o", "--output", metavar="OUT", show_default=False, help="Where to write the result.")
+    Path,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="OUT",
+        show_default=False,
+        help="Where to write the result.",
+        rich_help_panel=RESULTS,
+    ),
 ]
 ToOption = Annotated[
     str,
     typer.Option(
-        "--to", metavar="FORM", show_default=False, help="What to write: tflite, qoperator or program."
+        "--to",
+        metavar="FORM",
+        show_default=False,
+        help="What to write: tflite, qoperator or program.",
+        rich_help_panel=EXPORTING,
+        autocompletion=completed("--to", FORMS),
     ),
 ]
 _INPUTS_HELP = "Type of the inputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
@@ -56,8 +64,8 @@ _OUTPUTS_HELP = "Type of the outputs of a TFLite model: float32, int8 or uint8. 
 class ExportOptions:
     """How the result is made; None: not given."""
 
-    inputs: Annotated[str | None, option(EXPORTING, "--inputs", "TYPE", _INPUTS_HELP)] = None
-    outputs: Annotated[str | None, option(EXPORTING, "--outputs", "TYPE", _OUTPUTS_HELP)] = None
+    inputs: Annotated[str | None, option(EXPORTING, "--inputs", "TYPE", _INPUTS_HELP, BORDER_TYPES)] = None
+    outputs: Annotated[str | None, option(EXPORTING, "--outputs", "TYPE", _OUTPUTS_HELP, BORDER_TYPES)] = None
     shape: Annotated[list[str] | None, option(EXPORTING, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
     profile: Annotated[str | None, option(EXPORTING, "--profile", "NAME", PROFILE_HELP)] = None
     integer_only: Annotated[bool, option(EXPORTING, "--integer-only", None, INTEGER_ONLY_HELP)] = False

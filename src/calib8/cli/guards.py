@@ -6,13 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calib8.cli.documents import finite
-from calib8.cli.options import (
-    DATA,
-    OptionalDataOption,
-    PreprocessOptions,
-    ReadingOptions,
-    option,
-)
+from calib8.cli.headings import DATA, option
+from calib8.cli.options import OptionalDataOption, PreprocessOptions, ReadingOptions
 from calib8.cli.preprocessing import given_flags
 from calib8.cli.render import NOTHING, count, percent, plain_table
 from calib8.cli.steps import reading_options, refuse_together

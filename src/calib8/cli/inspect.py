@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calib8.cli.choices import completed
 from calib8.cli.guards import (
     GuardOptions,
     check_guards,
@@ -14,6 +15,7 @@ from calib8.cli.guards import (
     say_guards,
     say_observation,
 )
+from calib8.cli.headings import TARGET
 from calib8.cli.options import (
     OpenableArgument,
     PreprocessOptions,
@@ -48,6 +50,8 @@ TargetOption = Annotated[
         metavar="NAME",
         help="Check a quantized model against the rules of a target: onnxruntime, onnxruntime-avx2, "
         "calib8, openvino, tflite, tensorrt, tengine or ncnn. Any violation makes the exit code 1.",
+        rich_help_panel=TARGET,
+        autocompletion=completed("--target"),
     ),
 ]
 

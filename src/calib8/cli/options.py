@@ -8,10 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from calib8.cli.headings import (
+    DATA,
+    MEANING,
+    PREPROCESSING,
+    PROGRAM,
+    RANGES,
+    REPAIR,
+    RESULTS,
+    RUNTIME,
+    STATISTICS,
+    TARGET,
+    option,
+)
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
@@ -20,25 +33,6 @@ if TYPE_CHECKING:
     from calib8.data.reading import Reading
     from calib8.repair.wanted import RepairChoice
     from calib8.tasks.purpose import Purpose
-
-DATA: Final = "Data"
-PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
-RANGES: Final = "Ranges"
-REPAIR: Final = "Repair"
-STATISTICS: Final = "Statistics"
-RUNTIME: Final = "Runtime"
-PROGRAM: Final = "Integer program"
-COMPILING: Final = "Compiling"
-EXPORTING: Final = "Exporting"
-MEANING: Final = "Meaning of outputs"
-RESULTS: Final = "Results"
-"""Headings of the help."""
-
-
-def option(heading: str, name: str, metavar: str | None, text: str) -> Any:
-    """A named option; its default stands in the text, where None would say nothing."""
-    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=heading, show_default=False)
-
 
 ModelArgument = Annotated[
     Path,
@@ -77,7 +71,8 @@ _SPOT_HELP: Final = (
     "Tensor whose codes have 16 bits in place of 8, with --target calib8; may be given several times."
 )
 SpotOption = Annotated[
-    list[str] | None, typer.Option("--spot", metavar="TENSOR", show_default=False, help=_SPOT_HELP)
+    list[str] | None,
+    typer.Option("--spot", metavar="TENSOR", show_default=False, help=_SPOT_HELP, rich_help_panel=TARGET),
 ]
 
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from calib8.files import atomic_output, check_output
+from calib8.errors import UsageError
+from calib8.files import OTHER_FILES, WRITTEN_MODELS, atomic_output, check_output
 from calib8.parameters import on_command_line
+
+KNOWN_SUFFIXES: Final = OTHER_FILES | {*WRITTEN_MODELS, ".htm", ".jpeg", ".pdf", ".svg"}
+"""By these people and tools know what is in a file."""
+
+JSON: Final = ("JSON", (".json",))
+TABLE: Final = ("a calibration table", (".json", ".table", ".txt"))
+CONVERTED: Final = ("a table", (".json", ".table", ".txt", ".param", ".yaml", ".yml"))
+SAVED_STATISTICS: Final = ("statistics", (".stats", ".npz", ".bin"))
+CHECKPOINT: Final = ("a checkpoint", (".part", ".npz", ".ckpt", ".bin"))
+"""What is written, and suffixes that may be its own, the usual one first."""
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
@@ -19,7 +30,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
         inputs: files that are read.
 
     Raises:
-        UsageError: an output is an input, or two outputs are one file.
+        UsageError: an output is an input, two outputs are one file, or the file of ``--json`` has the suffix
+            of another kind of file.
         OutputError: the folder is missing or cannot be written to, or the path is no regular file.
     """
     taken: list[tuple[str, Path]] = [("an input", path) for path in inputs if path is not None]
@@ -27,7 +39,27 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
         if path is None:
             continue
         check_output(f"{option} {path}", path, taken)
+        if option == "--json":
+            check_kind(option, path, JSON)
         taken.append((option, path))
+
+
+def check_kind(option: str, path: Path | None, kind: tuple[str, Sequence[str]]) -> None:
+    """Refuses a name by which the file would be taken for something else; unknown suffixes are free.
+
+    Args:
+        option: that gives the path.
+        path: to be written, None where it is not given.
+        kind: what is written, and its suffixes.
+
+    Raises:
+        UsageError: the suffix of another kind of file.
+    """
+    what, own = kind
+    if path is None or path.suffix.lower() not in KNOWN_SUFFIXES.difference(own):
+        return
+    problem = f"is the name of another kind of file; what is written is {what}"
+    raise UsageError(f"{option} {path}", problem, f"Give a name such as {path.with_suffix(own[0]).name}")
 
 
 def check_suffix(option: str, path: Path, kind: Literal["plan", "program"]) -> None:
@@ -39,11 +71,13 @@ def check_suffix(option: str, path: Path, kind: Literal["plan", "program"]) -> N
         kind: of what is written.
 
     Raises:
-        UsageError: the suffix of a model, or that of the other kind.
+        UsageError: the suffix of a model, that of the other kind, or of another kind of file.
     """
+    from calib8.engine.plan_file import PROGRAM_SUFFIX, SUFFIX
     from calib8.session.refusals import check_suffix as checked
 
     checked(f"{option} {path}", path, kind)
+    check_kind(option, path, (f"a {kind}", (SUFFIX if kind == "plan" else PROGRAM_SUFFIX,)))
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:

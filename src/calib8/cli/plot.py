@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from calib8.cli.options import RANGES, RESULTS, ReportOptions, option
-from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.headings import RANGES, RESULTS, STATISTICS, option
+from calib8.cli.options import ReportOptions
+from calib8.cli.outputs import check_kind, check_outputs, write_json
 from calib8.cli.render import count
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import OutputError, UsageError
@@ -33,13 +34,22 @@ TableArgument = Annotated[
 StatisticsOption = Annotated[
     Path,
     typer.Option(
-        "--stats", metavar="FILE", show_default=False, help="The statistics that it was chosen from."
+        "--stats",
+        metavar="FILE",
+        show_default=False,
+        help="The statistics that it was chosen from.",
+        rich_help_panel=STATISTICS,
     ),
 ]
 PageOption = Annotated[
     Path,
     typer.Option(
-        "-o", "--output", metavar="DIR|FILE.html", show_default=False, help="Where to write the page."
+        "-o",
+        "--output",
+        metavar="DIR|FILE.html",
+        show_default=False,
+        help="Where to write the page.",
+        rich_help_panel=RESULTS,
     ),
 ]
 _ACTIVATIONS_HELP: Final = "Code that the methods assume: uint8, int8 or int8-symmetric. Default: uint8."
@@ -90,8 +100,8 @@ def check_page(
         inputs: files that are read.
 
     Raises:
-        UsageError: plotly is not installed, the name is that of a picture, or the page is an input or
-            another output.
+        UsageError: plotly is not installed, the name is that of a picture or of another kind of file, or the
+            page is an input or another output.
         OutputError: neither the folder nor what it would be made in can be written to.
     """
     from calib8.report.page import check_report_installed
@@ -100,6 +110,8 @@ def check_page(
     if output.suffix.lower() in PICTURES and not output.is_dir():
         problem = f"is called like a picture ({output.suffix}); all pictures are one HTML page"
         raise UsageError(f"{option} {output}", problem, f"Give {output.stem}.html, or a folder")
+    if not output.is_dir():
+        check_kind(option, output, ("a page or a folder", (".html", ".htm")))
     if output.suffix.lower() in (".html", ".htm") and not output.is_dir():
         check_outputs({**others, option: output}, inputs)
         return output

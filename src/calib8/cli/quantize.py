@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calib8.cli.choices import completed
 from calib8.cli.documents import (
     binding_document,
     calibration_document,
@@ -16,6 +17,7 @@ from calib8.cli.documents import (
     preflight_document,
     repairs_document,
 )
+from calib8.cli.headings import DATA, RANGES, RESULTS, TARGET
 from calib8.cli.options import (
     FORMATS_HELP,
     TOLD,
@@ -32,11 +34,11 @@ from calib8.cli.options import (
     ReportOptions,
     SpotOption,
 )
-from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
+from calib8.cli.outputs import TABLE, check_kind, check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import say_binding, say_repairs, say_sizes
+from calib8.cli.render import say_binding, say_repairs
 from calib8.cli.steps import (
     check_repairs,
     look_at_data,
@@ -45,7 +47,7 @@ from calib8.cli.steps import (
     say_calibration,
 )
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.cli.verdict import Asked, meaning_document, next_command, say_outcome, verdict_document
+from calib8.cli.verdict import Asked, Written, meaning_document, next_command, say_outcome, verdict_document
 from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.parameters import on_command_line
@@ -68,6 +70,7 @@ ModelOutput = Annotated[
         metavar="OUT.onnx|OUT.tflite",
         show_default=False,
         help="The INT8 model; with the suffix .tflite as 'export --to tflite' writes it.",
+        rich_help_panel=RESULTS,
     ),
 ]
 
@@ -78,6 +81,7 @@ TableOption = Annotated[
         metavar="TABLE",
         help="The ranges to use, as calib8 or another tool wrote them. With --data or --from-stats: where to "
         "write them.",
+        rich_help_panel=RANGES,
     ),
 ]
 
@@ -89,6 +93,8 @@ TargetOption = Annotated[
         show_default=False,
         help="Runtime of the result: onnxruntime, onnxruntime-avx2, calib8, openvino, tflite, tensorrt, "
         "tengine or ncnn. Default: onnxruntime; tflite for a .tflite file.",
+        rich_help_panel=TARGET,
+        autocompletion=completed("--target"),
     ),
 ]
 
@@ -98,12 +104,20 @@ WeightsOption = Annotated[
         "--weights",
         metavar="GRANULARITY",
         help="Scales of weights: per-channel, one per output channel, or per-tensor, one for each weight.",
+        rich_help_panel=TARGET,
+        autocompletion=completed("--weights"),
     ),
 ]
 
 TableFormatOption = Annotated[
     str | None,
-    typer.Option("--table-format", metavar="NAME", help=f"What --table is: {FORMATS_HELP} Default: {TOLD}."),
+    typer.Option(
+        "--table-format",
+        metavar="NAME",
+        help=f"What --table is: {FORMATS_HELP} Default: {TOLD}.",
+        rich_help_panel=RANGES,
+        autocompletion=completed("--table-format"),
+    ),
 ]
 
 ShapeOption = Annotated[
@@ -115,6 +129,7 @@ ShapeOption = Annotated[
         "--from-stats without data and for OUT.tflite; may be given several times. Default: a free batch is "
         "1, other sizes are those of the run that the table is from, or of --preprocess; for OUT.tflite "
         "those of the first sample of --data.",
+        rich_help_panel=DATA,
     ),
 ]
 
@@ -123,6 +138,7 @@ PartialOption = Annotated[
     typer.Option(
         "--partial",
         help="Pass over names of --table that the model does not have; where it lacks a tensor, stay float.",
+        rich_help_panel=RANGES,
     ),
 ]
 
@@ -164,18 +180,18 @@ def quantize(
     output: ModelOutput,
     *,
     data: OptionalDataOption = None,
+    labels: LabelsOption = None,
+    reading: ReadingOptions,
+    ranges: RangeOptions,
+    keep_float: KeepFloatOption = None,
     table: TableOption = None,
     table_format: TableFormatOption = None,
     partial: PartialOption = False,
     from_stats: FromStatsOption = None,
-    target: TargetOption = None,
-    weights: WeightsOption = "per-channel",
-    labels: LabelsOption = None,
-    reading: ReadingOptions,
-    ranges: RangeOptions,
     repairs: RepairOptions,
     meaning: MeaningOptions,
-    keep_float: KeepFloatOption = None,
+    target: TargetOption = None,
+    weights: WeightsOption = "per-channel",
     spot: SpotOption = None,
     shape: ShapeOption = None,
     preprocessing: PreprocessOptions,
@@ -194,6 +210,7 @@ def quantize(
     outputs = {"--output": output, "--table": new_table, "--json": report.json}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
     check_written_model(output, "--output")
+    check_kind("--table", new_table, TABLE)
     _check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
     check_repairs(repairs, data, _in_place_of_data(old_table, from_stats))
     preprocess = chosen_preprocess(preprocessing)
@@ -215,13 +232,11 @@ def quantize(
     for note in (*outcome.result.notes, outcome.result.caution, *told):
         if note:
             terminal.say(f"note: {on_command_line(note)}")
-    say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
-    if new_table is not None:
-        terminal.say(f"table {new_table}")
     if outcome.result.binding is not None:
         say_binding(terminal, outcome.result.binding)
     command = _next_command(outcome, request, output, data, reading, ranges)
-    say_outcome(terminal, outcome.result, command)
+    written = Written(output, new_table, model_bytes_on_disk(model), model_bytes_on_disk(output))
+    say_outcome(terminal, outcome.result, written, command)
     if report.json is not None:
         _write_report(report.json, model, output, new_table or old_table, outcome, command)
 

@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from calib8.cli.documents import finite
+from calib8.cli.headings import RESULTS
 from calib8.cli.options import (
     DataOption,
     OpenableArgument,
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
     from calib8.data.samples import Dataset
     from calib8.model.runtime import Session
 
-TopOption = Annotated[int, typer.Option("--top", metavar="N", help="How many of the best classes to show.")]
+TopOption = Annotated[
+    int,
+    typer.Option("--top", metavar="N", help="How many of the best classes to show.", rich_help_panel=RESULTS),
+]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calib8.cli.headings import RESULTS, STATISTICS
 from calib8.cli.options import ReportOptions
-from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.outputs import SAVED_STATISTICS, check_kind, check_outputs, write_json
 from calib8.cli.render import count, plain_table
 from calib8.cli.terminal import Terminal, open_terminal
 
@@ -23,16 +24,30 @@ StatisticsArgument = Annotated[
     Path, typer.Argument(metavar="FILE", show_default=False, help="Statistics that calib8 wrote.")
 ]
 StatisticsOutput = Annotated[
-    Path, typer.Option("--output", "-o", metavar="OUT", show_default=False, help="The statistics to write.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        show_default=False,
+        help="The statistics to write.",
+        rich_help_panel=RESULTS,
+    ),
 ]
 MixedOption = Annotated[
     bool,
-    typer.Option("--mixed", help="Take parts of several CPU types or versions of ONNX Runtime; it is told."),
+    typer.Option(
+        "--mixed",
+        help="Take parts of several CPU types or versions of ONNX Runtime; it is told.",
+        rich_help_panel=STATISTICS,
+    ),
 ]
 RepeatedOption = Annotated[
     bool,
     typer.Option(
-        "--repeated", help="Take parts that hold the same samples; each counts as often as it comes."
+        "--repeated",
+        help="Take parts that hold the same samples; each counts as often as it comes.",
+        rich_help_panel=STATISTICS,
     ),
 ]
 
@@ -51,6 +66,7 @@ def merge(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--output": output, "--json": report.json}, files)
+    check_kind("--output", output, SAVED_STATISTICS)
 
     from calib8.calibration.merge import merge_statistics
 

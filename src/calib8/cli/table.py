@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from calib8.cli.commands import as_command
+from calib8.cli.choices import TABLE_FORMATS, completed
+from calib8.cli.commands import add_command
 from calib8.cli.documents import binding_document
+from calib8.cli.headings import RESULTS, TABLES
+from calib8.cli.help_pages import HelpfulGroup
 from calib8.cli.options import FORMATS_HELP, TOLD, ReportOptions
-from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.outputs import CONVERTED, check_kind, check_outputs, write_json
 from calib8.cli.plot import plot
 from calib8.cli.render import count, say_binding
 from calib8.cli.table_text import difference_document, say_difference, say_table, table_document
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from calib8.table import CalibrationTable
 
 table_app = typer.Typer(
+    cls=HelpfulGroup,
     help="Show, convert, compare or draw calibration tables.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -35,11 +39,23 @@ OtherTableArgument = Annotated[
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help=f"What TABLE is: {FORMATS_HELP} Default: {TOLD}."),
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help=f"What TABLE is: {FORMATS_HELP} Default: {TOLD}.",
+        rich_help_panel=TABLES,
+        autocompletion=completed("--format"),
+    ),
 ]
 OtherFormatOption = Annotated[
     str | None,
-    typer.Option("--other-format", metavar="NAME", help=f"What OTHER is, as --format. Default: {TOLD}."),
+    typer.Option(
+        "--other-format",
+        metavar="NAME",
+        help=f"What OTHER is, as --format. Default: {TOLD}.",
+        rich_help_panel=TABLES,
+        autocompletion=completed("--other-format"),
+    ),
 ]
 TypeOption = Annotated[
     str | None,
@@ -48,13 +64,31 @@ TypeOption = Annotated[
         metavar="TYPE",
         help="Code of the scales and zero points shown: uint8, int8 or int8-symmetric. Default: uint8, "
         "int8-symmetric where all ranges are symmetric.",
+        rich_help_panel=TABLES,
+        autocompletion=completed("--type"),
     ),
 ]
 ConvertedOutput = Annotated[
-    Path, typer.Option("--output", "-o", metavar="OUT", show_default=False, help="The table to write.")
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        show_default=False,
+        help="The table to write.",
+        rich_help_panel=RESULTS,
+    ),
 ]
 ToOption = Annotated[
-    str, typer.Option("--to", metavar="NAME", help=f"Format of OUT: {FORMATS_HELP}", show_default=True)
+    str,
+    typer.Option(
+        "--to",
+        metavar="NAME",
+        help=f"Format of OUT: {FORMATS_HELP}",
+        show_default=True,
+        rich_help_panel=TABLES,
+        autocompletion=completed("--to", TABLE_FORMATS),
+    ),
 ]
 ModelOption = Annotated[
     Path | None,
@@ -62,13 +96,22 @@ ModelOption = Annotated[
         "--model",
         metavar="MODEL",
         help="The float model: binds a calib8 table to it, and tells the layers of an ncnn table.",
+        rich_help_panel=TABLES,
     ),
 ]
 PartialOption = Annotated[
-    bool, typer.Option("--partial", help="With --model: pass over names that it does not have.")
+    bool,
+    typer.Option(
+        "--partial", help="With --model: pass over names that it does not have.", rich_help_panel=TABLES
+    ),
 ]
 LossyOption = Annotated[
-    bool, typer.Option("--lossy", help="Convert even where the format cannot hold all of it; what is told.")
+    bool,
+    typer.Option(
+        "--lossy",
+        help="Convert even where the format cannot hold all of it; what is told.",
+        rich_help_panel=TABLES,
+    ),
 ]
 HeaderOption = Annotated[
     str | None,
@@ -76,10 +119,14 @@ HeaderOption = Annotated[
         "--header",
         metavar="TEXT",
         help="With --to tensorrt: first line. Default: that of TABLE, else TRT-8601-EntropyCalibration2.",
+        rich_help_panel=TABLES,
     ),
 ]
 ExitCodeOption = Annotated[
-    bool, typer.Option("--exit-code", help="Make the exit code 1 where the tables differ.")
+    bool,
+    typer.Option(
+        "--exit-code", help="Make the exit code 1 where the tables differ.", rich_help_panel=RESULTS
+    ),
 ]
 
 DIFFERENT: Final = 1
@@ -124,6 +171,7 @@ def convert(
     """Write a table in the format of another tool."""
     terminal = open_terminal(report.quiet)
     check_outputs({"--output": output, "--json": report.json}, [table, model])
+    check_kind("--output", output, CONVERTED)
 
     from calib8.formats.convert import convert_table
     from calib8.formats.tables import FORMATS
@@ -180,7 +228,7 @@ def diff(
 
 
 for _function in (show, convert, diff, plot):
-    table_app.command(_function.__name__)(as_command(_function))
+    add_command(table_app, _function.__name__, _function, "table")
 
 
 def _check_type(name: str) -> None:

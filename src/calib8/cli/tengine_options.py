@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
-from calib8.cli.options import PREPROCESSING, option
+from calib8.cli.headings import PREPROCESSING, option
 from calib8.errors import UsageError
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
-import typer
-
 from calib8.cli.compare import comparison_table, say_comparison
+from calib8.cli.headings import DATA, RANGES, RESULTS, option
 from calib8.cli.options import ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.progress import shown_progress
@@ -72,23 +71,19 @@ _THREADS_HELP: Final = "Threads; no result depends on it. Default: all usable co
 _EVALUATE_HELP: Final = "1: show what every layer loses on some of the images. Default: 0."
 
 
-def _option(name: str, metavar: str, text: str) -> Any:
-    return typer.Option(name, metavar=metavar, help=text, show_default=False)
-
-
-ModelOption = Annotated[Path, _option("-m", "MODEL.onnx", _MODEL_HELP)]
-OutputOption = Annotated[Path, _option("-o", "OUT.onnx", _OUTPUT_HELP)]
+ModelOption = Annotated[Path, option(DATA, "-m", "MODEL.onnx", _MODEL_HELP)]
+OutputOption = Annotated[Path, option(RESULTS, "-o", "OUT.onnx", _OUTPUT_HELP)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TengineRun:
     """What is done with the model; None: not given."""
 
-    images: Annotated[Path | None, _option("-i", "DIR", _IMAGES_HELP)] = None
-    table: Annotated[Path | None, _option("-f", "FILE.scale", _TABLE_HELP)] = None
-    algorithm: Annotated[int, _option("-a", "0|1|2|3|4", _ALGORITHM_HELP)] = 0
-    threads: Annotated[int | None, _option("-t", "N", _THREADS_HELP)] = None
-    evaluate: Annotated[int, _option("-z", "0|1", _EVALUATE_HELP)] = 0
+    images: Annotated[Path | None, option(DATA, "-i", "DIR", _IMAGES_HELP)] = None
+    table: Annotated[Path | None, option(RANGES, "-f", "FILE.scale", _TABLE_HELP)] = None
+    algorithm: Annotated[int, option(RANGES, "-a", "0|1|2|3|4", _ALGORITHM_HELP)] = 0
+    threads: Annotated[int | None, option(DATA, "-t", "N", _THREADS_HELP)] = None
+    evaluate: Annotated[int, option(RESULTS, "-z", "0|1", _EVALUATE_HELP)] = 0
 
     @property
     def reading(self) -> ReadingOptions:

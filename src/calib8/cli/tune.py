@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.table import Table
 
+from calib8.cli.choices import JUDGES
+from calib8.cli.headings import DATA, PROMISE, RESULTS, SEARCH, option
 from calib8.cli.options import (
-    DATA,
     DataOption,
     GivenRangesOption,
     LabelsOption,
@@ -22,7 +24,6 @@ from calib8.cli.options import (
     ReportOptions,
     SkipBadOption,
     ThreadsOption,
-    option,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from calib8.tuning.search_choice import SearchChoice
     from calib8.tuning.trial import Trial
     from calib8.tuning.tune import Tuning
-
-PROMISE: Final = "Promise (one of them)"
-SEARCH: Final = "Search"
 
 _DROP_HELP: Final = "Top-1 at most P percentage points below the float model's; needs labels."
 _AGREEMENT_HELP: Final = "The best class is the float model's for at least P % of the samples."
@@ -123,7 +121,7 @@ class SearchOptions:
     budget: Annotated[str | None, option(SEARCH, "--budget", "TIME", _BUDGET_HELP)] = None
     work: Annotated[Path | None, option(SEARCH, "--work", "DIR", _WORK_HELP)] = None
     effort: Annotated[str | None, option(SEARCH, "--effort", "NAME", _EFFORT_HELP)] = None
-    runtime: Annotated[str, option(SEARCH, "--runtime", "NAME", _RUNTIME_HELP)] = "onnxruntime"
+    runtime: Annotated[str, option(SEARCH, "--runtime", "NAME", _RUNTIME_HELP, JUDGES)] = "onnxruntime"
     target: Annotated[str | None, option(SEARCH, "--target", "NAME", _TARGET_HELP)] = None
     activations: Annotated[str | None, option(SEARCH, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
     weights: WeightsOption = "per-channel"
@@ -147,7 +145,9 @@ class SearchOptions:
 _OUTPUT_HELP: Final = "The INT8 model. Default: the name of MODEL with .int8.onnx, in this folder."
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="OUT.onnx", show_default=False, help=_OUTPUT_HELP),
+    typer.Option(
+        "--output", "-o", metavar="OUT.onnx", show_default=False, help=_OUTPUT_HELP, rich_help_panel=RESULTS
+    ),
 ]
 
 
@@ -171,7 +171,7 @@ def tune(
     from calib8.tuning import tune as tuning
 
     terminal, options = open_terminal(report.quiet), data_options.reading
-    out = output or Path(model.with_suffix(".int8.onnx").name)
+    out = _output(model, output)
     judges, labels = data_options.judge_data, data_options.labels
     check_outputs({"--output": out, "--json": report.json}, [model, data, labels, judges])
     check_written_model(out, "--output")
@@ -191,6 +191,17 @@ def tune(
     _say(terminal, model, found)
     if not found.kept:
         raise _broken_promise(found)
+
+
+def _output(model: Path, output: Path | None) -> Path:
+    return output or Path(model.with_suffix(".int8.onnx").name)
+
+
+def work_folder(arguments: Mapping[str, Any]) -> Path | None:
+    """The folder of the search that the arguments of ``tune`` name."""
+    search: SearchOptions = arguments["search"]
+    output = _output(arguments["model"], arguments["output"])
+    return search.work or output.with_name(f"{output.name}.tune")
 
 
 def _say(terminal: Terminal, model: Path, found: Tuning) -> None:

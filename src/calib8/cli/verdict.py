@@ -1,4 +1,4 @@
-"""The last line of ``calib8 quantize``: what became of the model, and the command to go on with."""
+"""The last lines of ``calib8 quantize``: what became of the model, and the command to go on with."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from rich.filesize import decimal
 
 from calib8.cli.documents import finite
 from calib8.cli.options import RangeOptions, ReadingOptions
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from calib8.tasks.verdict import BranchVerdict, State, Verdict
 
 _PLACES_SHOWN: Final = 3
+_WIDTH: Final = 11
+"""Columns of the names of figures, with the space behind them."""
 
 _STYLES: Final[dict[State, str]] = {"damaged": "yellow", "ruined": "red"}
 
@@ -115,23 +119,49 @@ def _each(option: str, values: Iterable[str]) -> list[str]:
     return [word for value in values for word in (option, value)]
 
 
-def say_outcome(terminal: Terminal, result: Quantization, command: list[str]) -> None:
-    """What the outputs were taken for, the verdict, and the next command."""
-    _say_meaning(terminal, result.meaning)
-    if result.verdict is not None:
-        terminal.say(
-            f"verdict: {on_command_line(result.verdict.text)}", style=_STYLES.get(result.verdict.state)
-        )
-        terminal.say(f"next: {shlex.join(command)}")
+@dataclass(frozen=True)
+class Written:
+    """The files of a run.
+
+    Attributes:
+        model: that was written.
+        table: that was written, None where none was.
+        float_bytes, int8_bytes: of the model that was given and of the one that was written.
+    """
+
+    model: Path
+    table: Path | None
+    float_bytes: int
+    int8_bytes: int
 
 
-def _say_meaning(terminal: Terminal, meaning: Meaning | None) -> None:
+def say_outcome(terminal: Terminal, result: Quantization, written: Written, command: list[str]) -> None:
+    """Two columns: outputs, how much is quantized, sizes, the verdict, files, the next command."""
+    nodes, quantized = len(result.placement.decisions), len(result.placement.quantized_nodes())
+    share = 100 * written.int8_bytes / written.float_bytes
+    rows = [
+        ("outputs", _meaning(result.meaning)),
+        ("quantized", f"{quantized} of {nodes} operations"),
+        ("size", f"{decimal(written.float_bytes)} → {decimal(written.int8_bytes)}, {share:.0f} % of before"),
+        ("accuracy", "" if result.verdict is None else on_command_line(result.verdict.text)),
+        ("written", str(written.model)),
+        ("table", "" if written.table is None else str(written.table)),
+        ("next", shlex.join(command)),
+    ]
+    terminal.say("")
+    styles = {"accuracy": None if result.verdict is None else _STYLES.get(result.verdict.state)}
+    for what, value in rows:
+        if value:
+            terminal.say(f"{what:<{_WIDTH}}{value}", style=styles.get(what))
+
+
+def _meaning(meaning: Meaning | None) -> str:
     """What the outputs were taken for, where there are several branches or it was guessed."""
     if meaning is None or not (meaning.several or any(one.sureness == "guessed" for one in meaning.branches)):
-        return
+        return ""
     each = (f"{one.kind} {_shortened(one.places)} ({one.sureness})" for one in meaning.branches)
     guessed = any(one.sureness == "guessed" for one in meaning.branches)
-    terminal.say(f"outputs: {', '.join(each)}{'; --branch says what they are' if guessed else ''}")
+    return f"{', '.join(each)}{'; --branch says what they are' if guessed else ''}"
 
 
 def _shortened(places: str) -> str:

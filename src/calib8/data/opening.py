@@ -35,7 +35,7 @@ from calib8.data.samples import (
 from calib8.data.stored_arrays import StoredArray, open_arrays
 from calib8.data.streams import dataset_of
 from calib8.errors import DataError, UsageError
-from calib8.files import check_file, checked_path
+from calib8.files import check_address, check_file, checked_path
 from calib8.parameters import Text, parameter
 from calib8.tensors import TensorSpec, shape_text
 
@@ -84,7 +84,10 @@ def open_dataset(
     check_samples(samples)
     if is_tensor(data):
         data = _pixels_last(np.asarray(in_memory(data)))
-    path = Path(data) if isinstance(data, (str, os.PathLike)) else None
+    path = None
+    if isinstance(data, (str, os.PathLike)):
+        check_address(data, DataError)
+        path = Path(data)
     yields = path is None and not isinstance(data, (np.ndarray, Mapping))
     if not yields and (input_map or transform is not None):
         unused = parameter("input_map") if input_map else parameter("transform")

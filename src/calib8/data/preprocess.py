@@ -28,7 +28,7 @@ from calib8.data.resize import (
 )
 from calib8.data.units import Units, mean_and_scale
 from calib8.errors import DataError, UsageError
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 
 PREPROCESS_FORMAT: Final = "calib8-preprocess"
 PREPROCESS_VERSION: Final = 1
@@ -282,7 +282,7 @@ def _check_choices(p: Preprocess) -> None:
     }
     for key, allowed in choices.items():
         if getattr(p, key) not in allowed:
-            raise _refused(key, getattr(p, key), f"Use one of {', '.join(map(str, allowed))}")
+            raise _refused(key, getattr(p, key), one_of(getattr(p, key), map(str, allowed)))
 
 
 def _check_sizes(p: Preprocess) -> None:

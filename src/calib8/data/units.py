@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from calib8.errors import UsageError
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 
 Units = Literal["0-1", "0-255"]
 
@@ -35,8 +35,7 @@ def mean_and_scale(
     if units is None:
         units = _told(mean, std)
     if units not in get_args(Units):
-        cure = f"Use {' or '.join(get_args(Units))}"
-        raise UsageError("preprocessing", f"units cannot be {units!r}", cure)
+        raise UsageError("preprocessing", f"units cannot be {units!r}", one_of(units, get_args(Units)))
     if units == "0-255":
         return mean, tuple(1.0 / value for value in std)
     if any(not 0.0 <= value <= 1.0 for value in mean):

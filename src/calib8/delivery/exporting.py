@@ -15,7 +15,7 @@ from calib8.files import checked_path
 from calib8.model.load import load_model, naming_file
 from calib8.model.save import save_model
 from calib8.notebook import grid, in_notebook, notes
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 from calib8.program.file import save_program
 from calib8.program.listing import summary
 from calib8.program.magic import is_program_file
@@ -117,7 +117,7 @@ def export(
     """
     form = FORMS.get(to) if isinstance(to, str) else None
     if form is None:
-        raise UsageError(parameter("to", to), "unknown form", f"Use {' or '.join(FORMS)}")
+        raise UsageError(parameter("to", to), "unknown form", one_of(to, FORMS))
     path, place = checked_path(model, "model"), checked_path(output, "output")
     check_destination(place, path)
     asked = _Asked(inputs, outputs, shapes, profile, integer_only)

@@ -133,7 +133,7 @@ def _parsed(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[ir.Model,
     if isinstance(source, onnx.ModelProto):
         return ir.from_proto(source), source
     path = Path(source)
-    check_model_file(path, "Give the path of an .onnx or .tflite file")
+    check_model_file(source, "Give the path of an .onnx or .tflite file")
     try:
         light = read_light(path)
         model = ir.load(path) if light is None else light.model

@@ -17,7 +17,7 @@ from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays, as_written, open_session
 from calib8.ops.groups import CONTROL_FLOW
-from calib8.parameters import parameter
+from calib8.parameters import nearest, parameter
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.free_sizes import (
     forget_inferred_names,
@@ -102,7 +102,9 @@ class PreparedModel:
         unknown = wanted - self.names.keys()
         if unknown:
             problem = f"the model has no node '{min(unknown)}' that is left once it is prepared"
-            raise UsageError(parameter("keep_float"), problem, "See `calib8 inspect` for the names")
+            near = nearest(min(unknown), self.names)
+            meant = "" if near is None else f"Did you mean '{near}'? "
+            raise UsageError(parameter("keep_float"), problem, f"{meant}See `calib8 inspect` for the names")
         return frozenset(self.names[name] for name in wanted)
 
 

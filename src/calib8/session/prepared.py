@@ -14,6 +14,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.run import Engine, available_isas, default_isa
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.forks import whole_imports
+from calib8.parameters import one_of
 from calib8.processors import MOST_THREADS, usable_cores
 from calib8.profiles import Profile
 from calib8.session.bound import OneAtATime
@@ -53,8 +54,7 @@ def run_settings(runtime: str, threads: int | None, isa: str | None, pin: bool) 
         UsageError: unknown runtime or instruction set, or no number of threads.
     """
     if runtime not in PROGRAM_RUNTIMES:
-        cure = f"Use one of {', '.join(PROGRAM_RUNTIMES)}"
-        raise UsageError(f"runtime '{runtime}'", "does not run programs", cure)
+        raise UsageError(f"runtime '{runtime}'", "does not run programs", one_of(runtime, PROGRAM_RUNTIMES))
     count = min(usable_cores(), MOST_THREADS) if threads is None else whole_number(threads)
     cure = f"Give a whole number in 1 … {MOST_THREADS}, or None for as many as processors may be used"
     if count is None:
@@ -66,7 +66,7 @@ def run_settings(runtime: str, threads: int | None, isa: str | None, pin: bool) 
         raise UsageError(f"isa '{isa}'", problem, f"Use the runtime {NATIVE}")
     if isa is not None and isa not in available_isas():
         problem = "is unknown, or this processor does not have it"
-        raise UsageError(f"isa '{isa}'", problem, f"Use one of {', '.join(available_isas())}")
+        raise UsageError(f"isa '{isa}'", problem, one_of(isa, available_isas()))
     if isa is None and runtime == NATIVE:
         isa = default_isa()
     return RunSettings(runtime, count, isa, pin)

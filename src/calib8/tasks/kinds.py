@@ -66,7 +66,7 @@ def kind_called(name: str, subject: str) -> Kind:
     for kind in KINDS:
         if kind == name:
             return kind
-    cure = f"Use one of {', '.join(KINDS)}; of a raw grid of anchors {', '.join(FORMS)}"
+    cure = f"{one_of(name, KINDS)}; of a raw grid of anchors {', '.join(FORMS)}"
     raise UsageError(subject, f"unknown kind of output '{name}'", cure)
 
 

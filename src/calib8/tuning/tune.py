@@ -21,7 +21,7 @@ from calib8.errors import UsageError
 from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.notebook import grid, in_notebook, notes, percent
-from calib8.parameters import Text, parameter
+from calib8.parameters import Text, one_of, parameter
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import ShownProgress, callback_of, draws_progress
 from calib8.repair.repairs import EFFORTS
@@ -204,7 +204,7 @@ def _scheme(target: str | TargetChoice | None, runtime: str, words: Mapping[str,
     """The target, that of the runtime where none is named."""
     if runtime not in JUDGES:
         problem = "is not a runtime that tune judges in"
-        raise UsageError(parameter("runtime", runtime), problem, f"Use {' or '.join(JUDGES)}")
+        raise UsageError(parameter("runtime", runtime), problem, one_of(runtime, JUDGES))
     return requested(TargetChoice, words, target, field="target").scheme(runtime)
 
 

@@ -14,7 +14,7 @@ from calib8.exporting.tflite.builder import Builder
 from calib8.exporting.tflite.float_graphs import float_nodes
 from calib8.exporting.tflite.signed import signed_program
 from calib8.exporting.tflite.versions import min_runtime
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import CODE_TYPES, Port, Program
@@ -107,7 +107,7 @@ def to_tflite(
     """
     for option, value in (("inputs", inputs), ("outputs", outputs)):
         if value is not None and value not in BORDER_TYPES:
-            cure = f"Use {', '.join(BORDER_TYPES[:-1])} or {BORDER_TYPES[-1]}"
+            cure = one_of(value, BORDER_TYPES)
             raise UsageError(parameter(option, value), "is not a type of TFLite's inputs and outputs", cure)
     if program.profile != "tflite":
         problem = f"is a program of the profile '{program.profile}', whose rounding TFLite does not have"

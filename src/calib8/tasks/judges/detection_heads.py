@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import UsageError
+from calib8.parameters import one_of
 from calib8.tasks.judges.interface import F64
 
 Layout: TypeAlias = Literal["rows", "columns", "final", "pair", "listed", "levels", "maps"]
@@ -94,7 +95,7 @@ class DetectionHead:
             UsageError: too few outputs for the layout, or boxes that lack what they are measured from.
         """
         if self.layout not in OUTPUTS:
-            raise UsageError(f"layout {self.layout}", "is unknown", f"Use one of {', '.join(OUTPUTS)}")
+            raise UsageError(f"layout {self.layout}", "is unknown", one_of(self.layout, OUTPUTS))
         count, wanted = len(self.outputs), str(OUTPUTS[self.layout])
         fits = count == OUTPUTS[self.layout]
         if self.layout in ("levels", "maps"):
