@@ -16,10 +16,10 @@ from calib8.calibration.ranges import METHODS
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
 from calib8.cli import choices
 from calib8.cli.choices import NAMES, completed, offered
-from calib8.cli.export import TARGETS as FORMS
 from calib8.data.presets import PRESETS
 from calib8.data.resize import PILLOW_FILTERS
 from calib8.data.units import Units
+from calib8.delivery.exporting import FORMS
 from calib8.engine.run import ISAS
 from calib8.exporting.tflite.borders import BORDER_TYPES
 from calib8.formats.tables import FORMATS
