@@ -118,7 +118,7 @@ def _boxes(read: Detections, least: float, seen: tuple[int, int]) -> Answer:
         Box(*_corners(ends[n]), f"class {read.classes[n]}, {read.scores[n]:.2f}") for n in good[:MOST_BOXES]
     )
     count = len(good)
-    lines = [f"{count} object{'s' * (count != 1)} above {least:g}", *(box.label for box in boxes[:BEST])]
+    lines = [f"{count} object{'s' * (count != 1)}", *(box.label for box in boxes[:BEST])]
     return Answer(tuple(lines), boxes)
 
 

@@ -17,7 +17,7 @@ from calib8.run_report.marked_up import (
     section,
     table,
 )
-from calib8.run_report.told import Answer, Attempt, LayerRow, RunReport, SampleShown, Work
+from calib8.run_report.told import Answer, Attempt, Figure, LayerRow, RunReport, SampleShown, Work
 from calib8.run_report.words import decibels
 
 
@@ -50,9 +50,9 @@ def work_section(work: Work, say: Words) -> str:
         )
         parts.append(f'<h3>Causes</h3><ol class="notes">{rows}</ol>')
     if work.methods:
-        told = ([say(method), str(count)] for method, count in work.methods)
+        told = (Figure(method, f"{count} tensor{'s' * (count != 1)}") for method, count in work.methods)
         parts.append("<h3>Methods that chose the ranges</h3>")
-        parts.append(table("Methods that chose the ranges", ("method", "tensors"), told))
+        parts.append(definitions(told, "facts small", say))
     if work.attempts:
         parts.append(f"<h3>What was tried</h3>{_attempts(work.attempts, say)}")
     if work.notes:
@@ -64,11 +64,11 @@ def _attempts(attempts: Sequence[Attempt], say: Words) -> str:
     rows = []
     for one in attempts:
         gain = one.after_db - one.before_db
-        gained = f"{gain:+.1f} dB" if math.isfinite(gain) else "–"
+        gained = f"{gain:+.1f}".replace("-", "−") if math.isfinite(gain) else "–"
         notes = f'<br><span class="note">{"; ".join(map(say, one.notes))}</span>' if one.notes else ""
-        cells = (decibels(one.before_db), decibels(one.after_db), gained, "yes" if one.kept else "no")
+        cells = (_plain(one.before_db), _plain(one.after_db), gained, "yes" if one.kept else "no")
         rows.append([f"{say(one.name)}{notes}", *cells])
-    return table("What was tried", ("tried", "before", "after", "gain", "kept"), rows)
+    return table("What was tried", ("tried", "before, dB", "after, dB", "gain, dB", "kept"), rows)
 
 
 _COLUMNS = (
@@ -203,7 +203,7 @@ def tensors_section(report: RunReport, say: Words) -> str:
         f"{note(report.tensors_note, say)}\n"
         '<h3 id="layer-name" tabindex="-1">Select a layer</h3>\n'
         "<noscript><p>The charts need JavaScript; nothing is asked from the network.</p></noscript>\n"
-        '<dl class="facts" id="layer-facts"></dl>\n'
+        '<dl class="facts small" id="layer-facts"></dl>\n'
         '<div id="activations" hidden><div class="tools" id="layer-tensors" role="group" '
         'aria-label="Tensors of this layer"></div>\n'
         '<h3 id="tensor-name"></h3><p id="tensor-facts" role="status"></p>\n'
@@ -286,7 +286,7 @@ def candidates_section(report: RunReport, say: Words) -> str:
     found = report.candidates
     if found is None:
         return ""
-    unit = f" {found.unit}" if found.unit else ""
+    unit = f", {found.unit}" if found.unit else ""
     rows = (
         [
             f"{place}{' (chosen)' if one.chosen else ''}", say(one.name), f"{one.cost:.2f}",
@@ -318,7 +318,8 @@ def surroundings_section(report: RunReport, say: Words) -> str:
         total = math.fsum(seconds for _, seconds in report.timings)
         rows = [[say(stage), f"{seconds:.1f}"] for stage, seconds in report.timings]
         rows.append(["all", f"{total:.1f}"])
-        parts.append(table("Times of the stages", ("stage", "seconds"), rows))
+        times = table("Times of the stages", ("stage", "seconds"), rows)
+        parts.append(f'<div class="narrow">{times}</div>')
     if report.environment:
         parts.append(definitions(report.environment, "facts", say))
     return section("surroundings", "Time and environment", "\n".join(parts))

@@ -20,6 +20,12 @@ function element(tag, attributes, ...children) {
   return made;
 }
 
+// A name that a line may end in, behind the signs that part it.
+function breakable(name) {
+  const pieces = name.split(/(?<=[/_.])/);
+  return pieces.flatMap((piece, n) => (n === 0 ? [piece] : [document.createElement("wbr"), piece]));
+}
+
 // Numbers that were written with commas between them, nothing for 0.
 function unpacked(text) {
   return text === "" ? [] : text.split(",").map((one) => (one === "" ? 0 : Number(one)));

@@ -174,8 +174,9 @@ class Network {
   home() {
     const box = this.box(), room = 24;
     const fits = (box.width - 2 * room) / this.size.width;
-    this.view.scale = Math.min(1, Math.max(fits, 0.55));
-    this.centre(this.size.width / 2, box.height / 2 / this.view.scale - room);
+    this.view.scale = Math.min(1, Math.max(fits, 0.8));
+    const first = this.data.items[0], middle = fits < this.view.scale && first ? this.middle(first.x) : this.size.width / 2;
+    this.centre(middle, box.height / 2 / this.view.scale - room);
   }
 
   all() {

@@ -59,7 +59,7 @@ function showLayer(index) {
   const layer = numbers("layer-data-" + index);
   if (layer === null) return;
   state.layer = layer;
-  byId("layer-name").textContent = layer.name;
+  byId("layer-name").replaceChildren(...breakable(layer.name));
   const facts = byId("layer-facts");
   facts.replaceChildren();
   fact(facts, "op", layer.op || "input of the model");
@@ -72,7 +72,7 @@ function showLayer(index) {
   const choice = byId("layer-tensors");
   choice.replaceChildren();
   layer.tensors.forEach((tensor, n) => {
-    const button = element("button", { type: "button", class: "button", "aria-pressed": "false" }, (n === 0 ? "yields " : "with ") + tensor.name);
+    const button = element("button", { type: "button", class: "button", "aria-pressed": "false" }, n === 0 ? "yields " : "reads ", ...breakable(tensor.name));
     button.addEventListener("click", () => showTensor(n));
     choice.append(button);
   });
@@ -92,7 +92,7 @@ function showTensor(place) {
   state.tensor = tensor;
   Array.from(byId("layer-tensors").children).forEach((button, n) => button.setAttribute("aria-pressed", String(n === place)));
   byId("tensor-facts").textContent = tensor.facts;
-  byId("tensor-name").textContent = tensor.name;
+  byId("tensor-name").replaceChildren(...breakable(tensor.name));
   byId("histogram-figure").hidden = tensor.counts === null;
   byId("codes-figure").hidden = tensor.codes === "";
   if (tensor.counts !== null) {
