@@ -55,6 +55,7 @@ PUBLIC = {
     "quantize",
     "read_table",
     "tune",
+    "write_report",
 }
 
 TRAINING = {

@@ -125,8 +125,10 @@ def _activations(node: ir.Node, of: Mapping[ir.Value, int]) -> list[ir.Value]:
 
 
 def _reads_codes(node: ir.Node, of: Mapping[ir.Value, int]) -> bool:
-    """All activations that it reads come from codes; a layer has its weight in codes too."""
+    """All that it reads comes from codes: the weight of a layer too; what is no layer has to yield codes."""
     layer = layer_of(node)
+    if layer is None and not _codes_follow(node, FUSED):
+        return False
     weights = [] if layer is None or layer.weight is None else [layer.weight]
     values = [*_activations(node, of), *weights]
     return all(_is_decoded(value) for value in values)

@@ -100,7 +100,7 @@ def layers_section(report: RunReport, say: Words) -> str:
         '<div class="tools"><label class="search">Search <input id="search" type="search" autocomplete="off" '
         'placeholder="part of a name, op or reason"></label>'
         f'<span id="found" class="status" role="status">{count} layers</span></div>\n'
-        '<div class="scroll tall" id="layers-list" role="region" tabindex="0" aria-label="Layers">'
+        '<div class="scroll tall" id="layers-list" role="region" tabindex="0" aria-label="Table of layers">'
         f'<table id="layers-table" aria-label="Layers"><thead><tr>{head}'
         f'<th scope="col" class="left wide">why</th></tr></thead><tbody>\n{rows}\n</tbody></table></div>'
     )

@@ -39,7 +39,8 @@ function sortLayers(button) {
 
 function searchLayers() {
   const rows = Array.from(byId("layers-table").tBodies[0].rows), words = byId("search").value;
-  for (const row of rows) row.hidden = !matches(words, row.textContent + " " + row.dataset.op);
+  const told = (row) => [row.cells[0].textContent, row.dataset.op, row.dataset.precision, row.cells[7].textContent].join(" ");
+  for (const row of rows) row.hidden = !matches(words, told(row));
   byId("found").textContent = rows.filter((row) => !row.hidden).length + " of " + rows.length + " layers";
 }
 
