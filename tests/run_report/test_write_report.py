@@ -131,3 +131,19 @@ def test_sizes_and_wishes_in_words() -> None:
         wish_words(Wish(repairs=("bias",), keep_float=("a", "b"))) == "repair with bias; keep in float: a, b"
     )
     assert wish_words(Wish()) == "calibrate again" and "mse" in wish_words(Wish("mse"))
+
+
+def test_what_cannot_be_run_once_more_is_told(files: tuple[Path, Path, np.ndarray], tmp_path: Path) -> None:
+    fp32, int8, data = files
+    found = calib8.compare(fp32, int8, data)
+    other = onnx.load(int8)
+    del other.graph.node[-1]
+    other.graph.output[0].name = other.graph.node[-1].output[0]
+    onnx.save(other, tmp_path / "other.onnx")
+    page = tmp_path / "run.html"
+    calib8.write_report(replace(found, int8=str(tmp_path / "other.onnx")), page, data=data)
+    assert "layers" in sections(page)
+    calib8.write_report(calib8.evaluate([fp32, int8], data), page, data=data, task="segment")
+    text = page.read_text(encoding="utf-8")
+    assert "samples" not in sections(page) and "verdict unknown" in text
+    assert "The layers could not be compared: task=&#x27;segment&#x27;" in text

@@ -34,6 +34,7 @@ from calib8.run_report.words import (
     size_figures,
     task_figures,
     verdict_words,
+    where_compared,
 )
 from calib8.tasks.judges.interface import FIGURES
 from calib8.tasks.verdict import WORDS
@@ -147,11 +148,9 @@ def _report(
     title: str, command: str, headline: Headline, work: Work, models: Models, told: Inside,
     seen: SideBySide | None, around: Around,
 ) -> RunReport:  # fmt: skip
-    note = "" if seen is None else f"Compared with the float model on {seen.where}."
-    if seen is not None and seen.note:
-        note = f"The layers could not be compared: {seen.note}"
-    if seen is None and told.layers:
-        note = "As the comparison that was given found them."
+    note = "As the comparison that was given found them." if told.layers else ""
+    if seen is not None:
+        note = where_compared(seen.where, seen.note, compared=seen.comparison is not None)
     counted = 0 if seen is None or seen.statistics is None else seen.statistics.samples
     return RunReport(
         title, command, headline, work, models, told.layers, note, told.network, told.tensors,

@@ -19,6 +19,7 @@ from calib8.run_report.words import (
     size_figures,
     task_figures,
     verdict_words,
+    where_compared,
 )
 from calib8.tasks.verdict import WORDS, Verdict, unjudged
 
@@ -124,6 +125,4 @@ def _notes(result: Quantization) -> Iterator[str]:
 def _layers_note(seen: SideBySide | None) -> str:
     if seen is None:
         return "Without data layers are not compared: the columns of losses are empty."
-    if seen.comparison is None:
-        return f"The layers could not be compared: {seen.note}"
-    return f"Compared with the float model on {seen.where}."
+    return where_compared(seen.where, seen.note, compared=seen.comparison is not None)

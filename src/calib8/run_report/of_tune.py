@@ -10,7 +10,7 @@ from calib8.run_report.around import Around
 from calib8.run_report.layers import Inside, Known, inside
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import Candidates, CandidateShown, Figure, Headline, RunReport, Work
-from calib8.run_report.words import output_figures, percent, size_figures
+from calib8.run_report.words import output_figures, percent, size_figures, where_compared
 from calib8.tuning.tune import Tuning
 
 
@@ -31,10 +31,12 @@ def of_tuning(found: Tuning, seen: SideBySide | None, model: ir.Model | None, ar
         _headline(found, seen, around),
         Work(tuple(_facts(found)), notes=found.notes),
         layers=told.layers,
-        layers_note="" if seen is None else f"Compared with the float model on {seen.where}.",
+        layers_note=""
+        if seen is None
+        else where_compared(seen.where, seen.note, compared=seen.comparison is not None),
         network=told.network,
         tensors=told.tensors,
-        tensors_note="" if seen is None else f"Counted on {seen.where}.",
+        tensors_note="" if seen is None or seen.statistics is None else f"Counted on {seen.where}.",
         samples=() if seen is None else seen.samples,
         samples_note="" if seen is None else f"The worst of {seen.where}.",
         candidates=candidates(found),

@@ -52,8 +52,8 @@ class SideBySide:
     Attributes:
         where: on which samples, in words.
         comparison: of all layers; None where they cannot be compared.
-        note: why they cannot; empty where they can.
-        statistics: of the activations of the float model; None where they were not wanted.
+        note: why they cannot, or why nothing was counted; empty where that was done.
+        statistics: of the activations of the float model; None where they were not wanted, or cannot be.
         samples: the worst first.
         verdict: on these samples, by those who judge ``quantize``.
     """
@@ -83,13 +83,13 @@ def side_by_side(
     Raises:
         Calib8Error: a model cannot be run, or a sample cannot be read.
     """
-    note = ""
-    if compared is None:
-        try:
-            compared = compare(fp32, int8, reading, task=purpose, progress=progress)
-        except Calib8Error as error:
-            note = error.text
-    found = collect_statistics(fp32, reading, progress=progress) if counted else None
+    note, statistics = "", None
+    try:
+        compared = compared or compare(fp32, int8, reading, task=purpose, progress=progress)
+        if counted:
+            statistics = collect_statistics(fp32, reading, progress=progress).statistics
+    except Calib8Error as error:  # samples and answers can be shown all the same
+        note = error.text
     floats, codes = load_model(fp32), load_model(int8)
     meaning = purpose.meaning(analysable(floats))
     progress("judging samples", 0, None)
@@ -97,7 +97,6 @@ def side_by_side(
     names = [value.name or "" for value in floats.graph.outputs if is_float(value)]
     tasks = task_verdicts(meaning, names, seen.expected, seen.found, seen.inputs)
     verdict = verdict_of(meaning, seen.expected, seen.found, tasks)
-    statistics = None if found is None else found.statistics
     return SideBySide(
         reading.where, compared, note, statistics, _worst(seen, reading, meaning, names), verdict
     )

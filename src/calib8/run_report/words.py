@@ -35,6 +35,13 @@ def samples(count: int) -> str:
     return f"{count} sample{'s' * (count != 1)}"
 
 
+def where_compared(where: str, note: str, *, compared: bool) -> str:
+    """On which samples layers were compared, or why they were not, or nothing was counted."""
+    if compared:
+        return f"Compared with the float model on {where}, in ONNX Runtime.{f' {note}' if note else ''}"
+    return f"The layers could not be compared: {note}"
+
+
 def size(count: int) -> str:
     """Bytes, such as ``3.6 MB``."""
     for unit, limit in (("B", 1e3), ("kB", 1e6), ("MB", 1e9)):

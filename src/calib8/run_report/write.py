@@ -16,7 +16,7 @@ from calib8.analysis.model_pair import Model
 from calib8.analysis.runtimes import is_float_model
 from calib8.data.reading import NOTHING_READ, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
-from calib8.errors import UsageError
+from calib8.errors import Calib8Error, UsageError
 from calib8.files import atomic_output
 from calib8.judge import stored_preprocess
 from calib8.model.graph import graph_inputs
@@ -39,6 +39,7 @@ from calib8.run_report.page_path import check_page
 from calib8.run_report.side_by_side import SideBySide, side_by_side
 from calib8.run_report.told import RunReport
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
+from calib8.tasks.verdict import unjudged
 from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tuning.tune import Tuning
 
@@ -125,13 +126,17 @@ class Asked:
         self, fp32: Model, int8: Model, dataset: Dataset | None, compared: Comparison | None = None,
         made: Quantization | None = None, counted: bool = True,
     ) -> SideBySide | None:  # fmt: skip
-        """Both models on some samples; None without data."""
+        """Both models on some samples; None without data. Where they cannot be run it says why."""
         if dataset is None:
             return None
-        return side_by_side(
-            fp32, int8, chosen_reading(dataset, self.reading.threads, made), purpose=self.purpose,
-            compared=compared, counted=counted, progress=self.progress,
-        )  # fmt: skip
+        reading = chosen_reading(dataset, self.reading.threads, made)
+        try:
+            return side_by_side(
+                fp32, int8, reading, purpose=self.purpose, compared=compared, counted=counted,
+                progress=self.progress,
+            )  # fmt: skip
+        except Calib8Error as error:  # the result itself is told all the same
+            return SideBySide(reading.where, compared, error.text, None, (), unjudged(error.text))
 
 
 def write_told(result: Result, path: str | os.PathLike[str], asked: Asked) -> None:
