@@ -88,8 +88,8 @@ def candidates(name: str) -> Candidates:
     return Candidates(
         "agreement", "%", 99.0, False,
         (
-            CandidateShown(f"fast {name}", 0.0, 97.0, 96.0, 0, kept=False, chosen=False, front=True),
-            CandidateShown("best, 2 nodes in float", 3.0, 99.5, 99.1, 2, kept=True, chosen=True, front=True),
-            CandidateShown("best, 5 in float", 9.0, 98.0, 97.0, 5, kept=False, chosen=False, front=False),
+            CandidateShown(f"fast {name}", 0.0, 97.0, 96.0, 0, 1000, kept=False, chosen=False, front=True),
+            CandidateShown("best, 2 in float", 3.0, 99.5, 99.1, 2, 4000, kept=True, chosen=True, front=True),
+            CandidateShown("best, 5", 9.0, 98.0, 97.0, 5, None, kept=False, chosen=False, front=False),
         ),
     )  # fmt: skip

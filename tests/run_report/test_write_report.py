@@ -16,9 +16,11 @@ from calib8.errors import OutputError, UsageError
 from calib8.remedies import Wish, diagnose_and_treat
 from calib8.run_report.environment import environment, processor_name
 from calib8.run_report.of_judged import wish_words
-from calib8.run_report.of_tune import pareto_front
+from calib8.run_report.of_tune import pareto_front, weight_bytes, weight_counts
+from calib8.run_report.side_by_side import sqnr_of_samples
 from calib8.run_report.stage_times import StageTimes
 from calib8.run_report.words import size
+from calib8.tasks.branches import Branch, Meaning, Piece
 from small_nets import classifier
 
 
@@ -147,3 +149,34 @@ def test_what_cannot_be_run_once_more_is_told(files: tuple[Path, Path, np.ndarra
     text = page.read_text(encoding="utf-8")
     assert "samples" not in sections(page) and "verdict unknown" in text
     assert "The layers could not be compared: task=&#x27;segment&#x27;" in text
+
+
+def test_weights_of_a_candidate_are_counted() -> None:
+    counts = {"a": (100, False), "b": (10, True), "c": (1, True)}
+    assert weight_bytes(counts, ("b",), ("b",)) == 100 + 40 + 4
+    assert weight_bytes(counts, ("b",), ()) == 100 + 10 + 4  # c is in float whatever is chosen
+    assert weight_bytes(counts, ("b",), ("a",)) == 400 + 10 + 4
+    proto = classifier()
+    size_ = [8, *(d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim[1:])]
+    data = np.random.default_rng(0).normal(size=size_).astype(np.float32)
+    names = [node.name for node in proto.graph.node if node.op_type in ("Conv", "Gemm")]
+    made = calib8.quantize(proto, data, repair=("none",), keep_float=names[:1])
+    found = weight_counts(made.model)
+    arrays = {one.name: onnx.numpy_helper.to_array(one).size for one in proto.graph.initializer}
+    wanted = {node.name: arrays[node.input[1]] for node in proto.graph.node if node.name in names}
+    assert found == {name: (count, name == names[0]) for name, count in wanted.items()}
+
+
+def test_quiet_samples_are_no_bad_ones() -> None:
+    parts = (
+        Branch("a", "other", (Piece("a", 0),), "sure", ""),
+        Branch("b", "other", (Piece("b", 1),), "sure", ""),
+    )
+    loud, quiet = np.full((1, 4), 10.0), np.full((1, 4), 1e-3)
+    expected = [[loud, loud], [quiet, loud], [quiet, quiet], [loud, loud]]
+    noise = [[0.1, 1.0], [5.0, 0.1], [9.0, 9.0], [np.nan, 0.0]]
+    found = [
+        [one + n for one, n in zip(pair, ns, strict=True)] for pair, ns in zip(expected, noise, strict=True)
+    ]
+    assert sqnr_of_samples(expected, found, Meaning(parts)) == pytest.approx([20.0, 40.0, 120.0, -np.inf])
+    assert sqnr_of_samples([], [], Meaning(())) == []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
+from calib8.model.graph import constant
+from calib8.model.layer import layer_of
+from calib8.quantization.qdq import dequantizer, readable_copy
 from calib8.run_report.around import Around
 from calib8.run_report.layers import Inside, Known, inside
 from calib8.run_report.side_by_side import SideBySide
@@ -39,14 +42,16 @@ def of_tuning(found: Tuning, seen: SideBySide | None, model: ir.Model | None, ar
         tensors_note="" if seen is None or seen.statistics is None else f"Counted on {seen.where}.",
         samples=() if seen is None else seen.samples,
         samples_note="" if seen is None else f"The worst of {seen.where}.",
-        candidates=candidates(found),
+        candidates=candidates(found, model),
         timings=around.timings,
         environment=around.environment,
     )
 
 
-def candidates(found: Tuning) -> Candidates:
-    """All trials in the order in which they were made."""
+def candidates(found: Tuning, model: ir.Model | None = None) -> Candidates:
+    """All trials in the order in which they were made; ``model``: the best one, None where it is gone."""
+    counted = None if model is None else weight_counts(model)
+    floats = found.best.settings.floats
     smaller = found.promise.kind == "drop"
     points = [
         (trial.cost, -trial.figures.value if smaller else trial.figures.value) for trial in found.trials
@@ -55,12 +60,42 @@ def candidates(found: Tuning) -> Candidates:
     shown = tuple(
         CandidateShown(
             f"{trial.settings.effort}, {len(trial.settings.floats)} nodes in float", 100.0 * trial.cost,
-            trial.figures.value, trial.figures.bound, len(trial.settings.floats), trial.kept,
+            trial.figures.value, trial.figures.bound, len(trial.settings.floats),
+            None if counted is None else weight_bytes(counted, floats, trial.settings.floats), trial.kept,
             trial is found.best, place in front,
         )
         for place, trial in enumerate(found.trials)
     )  # fmt: skip
     return Candidates(found.promise.noun, found.promise.unit, found.promise.value, smaller, shown)
+
+
+def weight_counts(model: ir.Model) -> dict[str, tuple[int, bool]]:
+    """Layer → how many weights it has, and whether they are in float, of a QDQ model."""
+    counts = {}
+    for node in readable_copy(model).graph:
+        layer = layer_of(node)
+        value = None if layer is None else layer.weight
+        source = dequantizer(value)
+        held = constant(value if source is None else source.inputs[0])
+        if layer is not None and held is not None:
+            counts[layer.name] = (held.size, source is None)
+    return counts
+
+
+def weight_bytes(
+    counts: Mapping[str, tuple[int, bool]], floats: Collection[str], others: Collection[str]
+) -> int:
+    """Bytes of the weights of a model that has other nodes in float.
+
+    Args:
+        counts: of the model that is known, see ``weight_counts``.
+        floats: nodes in float that were chosen for it.
+        others: those that were chosen for the other one.
+    """
+    return sum(
+        4 * count if name in others or (is_float and name not in floats) else count
+        for name, (count, is_float) in counts.items()
+    )
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> frozenset[int]:

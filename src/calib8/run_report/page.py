@@ -94,7 +94,8 @@ def _data(report: RunReport, layout: Any, say: Words) -> list[str]:
         told = report.candidates
         shown = [
             {"name": say.plain(one.name), "cost": one.cost, "value": one.value, "front": one.front,
-             "kept": one.kept, "chosen": one.chosen}
+             "kept": one.kept, "chosen": one.chosen,
+             "weights": one.weights}
             for one in told.shown
         ]  # fmt: skip
         found.append(_script("candidates-data", {"promised": told.promised, "shown": shown}))

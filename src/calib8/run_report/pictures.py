@@ -101,7 +101,7 @@ def answer_of(
         shares = np.bincount(read.reshape(-1)) / max(read.size, 1)
         order = np.argsort(-shares, kind="stable")[:BEST]
         lines = tuple(f"class {number}: {100.0 * shares[number]:.1f} %" for number in order if shares[number])
-        return Answer(lines, mask="" if pixels is None else _blended(pixels, read))
+        return Answer(lines, mask="" if pixels is None or not read.any() else _blended(pixels, read))
     if judge.task == "ctc":
         return Answer((f"{read}"[:120],))
     return Answer()

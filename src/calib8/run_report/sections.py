@@ -18,7 +18,7 @@ from calib8.run_report.marked_up import (
     table,
 )
 from calib8.run_report.told import Answer, Attempt, Figure, LayerRow, RunReport, SampleShown, Work
-from calib8.run_report.words import decibels
+from calib8.run_report.words import NOTHING, decibels, size
 
 
 def verdict_section(report: RunReport, say: Words) -> str:
@@ -290,17 +290,19 @@ def candidates_section(report: RunReport, say: Words) -> str:
     rows = (
         [
             f"{place}{' (chosen)' if one.chosen else ''}", say(one.name), f"{one.cost:.2f}",
-            f"{one.value:.4g}", f"{one.bound:.4g}", "yes" if one.front else "no", "yes" if one.kept else "no",
+            NOTHING if one.weights is None else size(one.weights), f"{one.value:.4g}", f"{one.bound:.4g}",
+            "yes" if one.front else "no", "yes" if one.kept else "no",
         ]
         for place, one in enumerate(found.shown, 1)
     )  # fmt: skip
-    columns = ("trial", "made with", "MACs in float, %", f"{found.noun}{unit}", f"at worst{unit}",
-               "on the front", "promise kept")  # fmt: skip
+    columns = ("trial", "made with", "MACs in float, %", "weights", f"{found.noun}{unit}",
+               f"at worst{unit}", "on the front", "promise kept")  # fmt: skip
     better = "lower" if found.smaller_is_better else "higher"
     caption = (
         f"Each point is a model: its cost, the share of multiply-accumulates that are not in int8, and its "
         f"{say(found.noun)} ({better} is better). Filled points keep the promise (dotted line), the ring is "
-        "the chosen model, and the dashed line joins those that none beats in both."
+        "the chosen model, and the dashed line joins those that none beats in both. The larger a point, the "
+        "more bytes its weights have. Nothing was timed: the multiply-accumulates stand for it."
     )
     body = (
         '<figure><svg class="chart" id="candidates-chart" role="img" '

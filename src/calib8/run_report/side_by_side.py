@@ -29,7 +29,7 @@ from calib8.run_report.chosen_samples import ChosenReading
 from calib8.run_report.pictures import Pixels, answer_of, data_uri, pixels_of
 from calib8.run_report.told import SampleShown
 from calib8.tasks.branches import Meaning
-from calib8.tasks.figures import decibels, energies_of
+from calib8.tasks.figures import LARGEST_DB, QUIET, Energies, decibels, energies_of
 from calib8.tasks.judges.find import AnyJudge, find_judge, picture_size
 from calib8.tasks.purpose import NOTHING_SAID, Purpose
 from calib8.tasks.seen import analysable, is_float
@@ -130,22 +130,41 @@ def _worst(
     seen: _Seen, reading: ChosenReading, meaning: Meaning, names: Sequence[str]
 ) -> tuple[SampleShown, ...]:
     """Those with another answer first, then those of the lowest SQNR."""
-    figures = [_sqnr_db(*pair, meaning) for pair in zip(seen.expected, seen.found, strict=True)]
+    figures = sqnr_of_samples(seen.expected, seen.found, meaning)
     judge, preprocess = _judge(seen, meaning, names), reading.opened(()).preprocess
     shown = [_sample(seen, place, figure, judge, meaning, preprocess) for place, figure in enumerate(figures)]
     return tuple(sorted(shown, key=lambda one: (one.same is not False, one.sqnr_db))[:WORST])
 
 
-def _sqnr_db(expected: Outputs, found: Outputs, meaning: Meaning) -> float:
+def sqnr_of_samples(expected: Sequence[Outputs], found: Sequence[Outputs], meaning: Meaning) -> list[float]:
+    """SQNR of every sample in dB, of several branches the worst that is loud; −inf where it is not finite.
+
+    A branch in which a sample has next to no signal, as where nothing is to be found, tells nothing of it:
+    120 where that is so of all.
+
+    Args:
+        expected, found: float outputs of every sample, of FP32 and of INT8.
+        meaning: of the outputs.
+    """
+    energies = np.array([_energies(*pair, meaning) for pair in zip(expected, found, strict=True)])
+    if not energies.size:
+        return [LARGEST_DB] * len(expected)
+    loud = energies[:, :, 0] > QUIET * energies[:, :, 0].mean(axis=0, keepdims=True)
+    figures = []
+    for rows, heard in zip(energies, loud, strict=True):
+        if not np.isfinite(rows).all():
+            figures.append(-np.inf)
+        else:
+            figures.append(float(decibels(rows[heard]).min(initial=LARGEST_DB)))
+    return figures
+
+
+def _energies(expected: Outputs, found: Outputs, meaning: Meaning) -> Energies:
+    """Signal and noise of each branch; of each output where the branches are not known."""
     fits = len(expected) == len(found) and all(piece.index < len(expected) for piece in meaning.pieces)
     if fits and meaning.judged:
-        rows = meaning.joined(np.array(energies_of(meaning.cut(expected), meaning.cut(found))))
-    else:
-        rows = np.array(energies_of(expected, found))
-    loud = rows[rows[:, 0] > 0.0]
-    if not np.isfinite(rows).all():
-        return -np.inf
-    return float(decibels(loud).min()) if len(loud) else np.inf
+        return meaning.joined(np.array(energies_of(meaning.cut(expected), meaning.cut(found))))
+    return np.array(energies_of(expected, found))
 
 
 def _judge(seen: _Seen, meaning: Meaning, names: Sequence[str]) -> AnyJudge | None:
@@ -179,5 +198,17 @@ def _sample(
         ]
     except Calib8Error:
         return SampleShown(name, figure, picture, size, None, None, None)
-    same = reads[0][0] == reads[1][0] if judge.task == "classify" else None
+    same = _same(judge, reads[0], reads[1])
     return SampleShown(name, figure, picture, size, answers[0], answers[1], same)
+
+
+def _same(judge: AnyJudge, expected: Any, found: Any) -> bool | None:
+    """Whether both models answer the same, as far as an answer is the same or not."""
+    if judge.task == "classify":
+        return bool(expected[0] == found[0])
+    if judge.task == "ctc":
+        return bool(expected == found)
+    if judge.task == "detect":
+        record = judge.compare(found, judge.as_truth(expected))
+        return bool(record.found == record.truths == record.claimed)
+    return None

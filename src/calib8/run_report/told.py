@@ -259,6 +259,7 @@ class CandidateShown:
         cost: share of the multiply-accumulates in float, in percent.
         value, bound: the promised figure, and what it is at worst.
         floats: nodes in float.
+        weights: bytes of all weights, one each in int8 and four in float; None where the model is not known.
         kept: it keeps the promise.
         chosen: it is the result.
         front: none is as cheap and better, or as good and cheaper.
@@ -269,6 +270,7 @@ class CandidateShown:
     value: float
     bound: float
     floats: int
+    weights: int | None
     kept: bool
     chosen: bool
     front: bool

@@ -189,10 +189,12 @@ function drawCandidates(svg, found) {
   svg.append(drawn("line", { class: "promise", x1: frame.inner.x, x2: frame.inner.x + frame.inner.w, y1: y, y2: y }));
   const front = found.shown.filter((one) => one.front).sort((a, b) => a.cost - b.cost);
   svg.append(drawn("path", { class: "front", d: front.map((one, n) => (n ? "L" : "M") + frame.at.x(one.cost) + " " + frame.at.y(one.value)).join("") }));
+  const heaviest = Math.max(...found.shown.map((one) => one.weights || 0));
   for (const one of found.shown) {
-    const point = drawn("circle", { class: "point" + (one.kept ? " kept" : ""), cx: frame.at.x(one.cost), cy: frame.at.y(one.value), r: 5 });
+    const r = heaviest > 0 ? Math.max(3, 9 * Math.sqrt((one.weights || 0) / heaviest)) : 5; // area by bytes
+    const point = drawn("circle", { class: "point" + (one.kept ? " kept" : ""), cx: frame.at.x(one.cost), cy: frame.at.y(one.value), r: r.toFixed(2) });
     point.append(drawn("title", {}, one.name));
     svg.append(point);
-    if (one.chosen) svg.append(drawn("circle", { class: "ring", cx: frame.at.x(one.cost), cy: frame.at.y(one.value), r: 9 }));
+    if (one.chosen) svg.append(drawn("circle", { class: "ring", cx: frame.at.x(one.cost), cy: frame.at.y(one.value), r: (r + 4).toFixed(2) }));
   }
 }

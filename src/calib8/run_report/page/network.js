@@ -85,7 +85,7 @@ class Network {
     const x = this.middle(item.x) - NODE.width / 2, y = this.tops[item.row];
     if (item.nodes.length > 1 && !this.open.has(index)) {
       const names = item.nodes.map((node) => this.data.nodes[node].op || "input");
-      const group = this.card(parent, x, y, item.nodes.length + " nodes in a chain", tail(names.join(", "), WIDE_ENOUGH), item.nodes);
+      const group = this.card(parent, x, y, item.nodes.length + " nodes", "chain: " + tail(names.join(", "), WIDE_ENOUGH - 7), item.nodes);
       group.classList.add("block");
       group.dataset.item = String(index);
       return;
