@@ -105,7 +105,7 @@ def test_evaluate(cli, model: Path, int8: Path, images: Path, out: Path) -> None
     result = cli("evaluate", model, int8, "--data", images, "--report", page)
     assert result.exit_code == 0, result.output
     assert sections(page) == ["verdict", "models", "layers", "network", "tensors", "samples", "surroundings"]
-    assert {model.name, int8.name} <= set(re.findall(r"<th scope=\"row\">([\w.]+)</th>", page.read_text()))
+    assert {model.name, int8.name} <= set(re.findall(r"<th scope=\"col\">([\w.]+)</th>", page.read_text()))
     alone = cli("evaluate", int8, "--data", images, "--report", out / "one.html")
     assert alone.exit_code == 0, alone.output
     assert "there is no verdict" in words(out / "one.html") and "samples" not in sections(out / "one.html")

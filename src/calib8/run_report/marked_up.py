@@ -83,8 +83,9 @@ def bullets(texts: Sequence[str], say: Words) -> str:
 
 
 def table(
-    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = ()
-) -> str:
+    caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[int] = (),
+    wide: Sequence[int] = (),
+) -> str:  # fmt: skip
     """A table that scrolls by itself where it is wide.
 
     Args:
@@ -92,8 +93,10 @@ def table(
         columns: headings, texts.
         rows: cells as HTML, the first one names the row.
         left: places of columns beside the first one that hold texts.
+        wide: places of columns that a phone has no room for.
     """
-    looks = [' class="left"' if place in left else "" for place in range(len(columns))]
+    classes = [["left"] * (place in left) + ["wide"] * (place in wide) for place in range(len(columns))]
+    looks = [f' class="{" ".join(names)}"' if names else "" for names in classes]
     head = "".join(
         f'<th scope="col"{css}>{html.escape(one)}</th>' for one, css in zip(columns, looks, strict=True)
     )

@@ -14,6 +14,7 @@ from calib8.run_report.layers import Inside, Known, inside
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import Candidates, CandidateShown, Figure, Headline, RunReport, Work
 from calib8.run_report.words import output_figures, percent, size_figures, where_compared
+from calib8.tuning.trial import USUAL, Settings
 from calib8.tuning.tune import Tuning
 
 
@@ -59,7 +60,7 @@ def candidates(found: Tuning, model: ir.Model | None = None) -> Candidates:
     front = pareto_front(points)
     shown = tuple(
         CandidateShown(
-            f"{trial.settings.effort}, {len(trial.settings.floats)} nodes in float", 100.0 * trial.cost,
+            _made_with(trial.settings), 100.0 * trial.cost,
             trial.figures.value, trial.figures.bound, len(trial.settings.floats),
             None if counted is None else weight_bytes(counted, floats, trial.settings.floats), trial.kept,
             trial is found.best, place in front,
@@ -67,6 +68,11 @@ def candidates(found: Tuning, model: ir.Model | None = None) -> Candidates:
         for place, trial in enumerate(found.trials)
     )  # fmt: skip
     return Candidates(found.promise.noun, found.promise.unit, found.promise.value, smaller, shown)
+
+
+def _made_with(settings: Settings) -> str:
+    joined = "" if settings.concat == USUAL else f", Concat {settings.concat}"
+    return f"{settings.effort}{joined}"
 
 
 def weight_counts(model: ir.Model) -> dict[str, tuple[int, bool]]:

@@ -93,8 +93,8 @@ def _data(report: RunReport, layout: Any, say: Words) -> list[str]:
     if report.candidates is not None:
         told = report.candidates
         shown = [
-            {"name": say.plain(one.name), "cost": one.cost, "value": one.value, "front": one.front,
-             "kept": one.kept, "chosen": one.chosen,
+            {"name": say.plain(f"{one.name}, {one.floats} float nodes"), "cost": one.cost,
+             "value": one.value, "front": one.front, "kept": one.kept, "chosen": one.chosen,
              "weights": one.weights}
             for one in told.shown
         ]  # fmt: skip

@@ -33,12 +33,14 @@ def verdict_section(report: RunReport, say: Words) -> str:
 
 
 def models_section(report: RunReport, say: Words) -> str:
-    """Models side by side."""
-    if not report.models.rows:
+    """Models side by side, a column each; figures that none of them has are left out."""
+    models = report.models.rows
+    if not models:
         return ""
-    rows = ([say(one.name), *map(say, one.cells)] for one in report.models.rows)
-    columns = ("model", *map(say.plain, report.models.columns))
-    return section("models", "Models", table("Models side by side", columns, rows, left=(1,)))
+    each = ((name, [one.cells[place] for one in models]) for place, name in enumerate(report.models.columns))
+    rows = ([say(name), *map(say, cells)] for name, cells in each if set(cells) != {NOTHING})
+    columns = ("figure", *(say.plain(one.name) for one in models))
+    return section("models", "Models", table("Models side by side", columns, rows))
 
 
 def work_section(work: Work, say: Words) -> str:
@@ -67,7 +69,7 @@ def _attempts(attempts: Sequence[Attempt], say: Words) -> str:
         gained = f"{gain:+.1f}".replace("-", "−") if math.isfinite(gain) else "–"
         notes = f'<br><span class="note">{"; ".join(map(say, one.notes))}</span>' if one.notes else ""
         cells = (_plain(one.before_db), _plain(one.after_db), gained, "yes" if one.kept else "no")
-        rows.append([f"{say(one.name)}{notes}", *cells])
+        rows.append([f"{breakable(one.name, say)}{notes}", *cells])
     return table("What was tried", ("tried", "before, dB", "after, dB", "gain, dB", "kept"), rows)
 
 
@@ -289,13 +291,13 @@ def candidates_section(report: RunReport, say: Words) -> str:
     unit = f", {found.unit}" if found.unit else ""
     rows = (
         [
-            f"{place}{' (chosen)' if one.chosen else ''}", say(one.name), f"{one.cost:.2f}",
+            f"{place}{', chosen' * one.chosen}", say(one.name), str(one.floats), f"{one.cost:.2f}",
             NOTHING if one.weights is None else size(one.weights), f"{one.value:.4g}", f"{one.bound:.4g}",
             "yes" if one.front else "no", "yes" if one.kept else "no",
         ]
         for place, one in enumerate(found.shown, 1)
     )  # fmt: skip
-    columns = ("trial", "made with", "MACs in float, %", "weights", f"{found.noun}{unit}",
+    columns = ("trial", "effort", "float nodes", "MACs in float, %", "weights", f"{found.noun}{unit}",
                f"at worst{unit}", "on the front", "promise kept")  # fmt: skip
     better = "lower" if found.smaller_is_better else "higher"
     caption = (
@@ -308,7 +310,7 @@ def candidates_section(report: RunReport, say: Words) -> str:
         '<figure><svg class="chart" id="candidates-chart" role="img" '
         f'aria-label="{len(found.shown)} models by cost and {say(found.noun)}; the table holds the same">'
         f"</svg><figcaption>{caption}</figcaption></figure>\n"
-        f"{table('Models that were tried', columns, rows, left=(1,))}"
+        f"{table('Models that were tried', columns, rows, left=(1,), wide=(2, 4, 6, 7))}"
     )
     return section("candidates", "Candidates", body)
 
