@@ -106,9 +106,22 @@ def test_evaluate(cli, model: Path, int8: Path, images: Path, out: Path) -> None
     assert result.exit_code == 0, result.output
     assert sections(page) == ["verdict", "models", "layers", "network", "tensors", "samples", "surroundings"]
     assert {model.name, int8.name} <= set(re.findall(r"<th scope=\"col\">([\w.]+)</th>", page.read_text()))
+    assert "of the data, in ONNX Runtime." in words(page)
     alone = cli("evaluate", int8, "--data", images, "--report", out / "one.html")
     assert alone.exit_code == 0, alone.output
     assert "there is no verdict" in words(out / "one.html") and "samples" not in sections(out / "one.html")
+
+
+def test_the_verdict_on_classes_is_that_of_all_samples(cli, model: Path, int8: Path, out: Path) -> None:
+    image = np.random.default_rng(5).normal(0, 1, (120, 3, 16, 16)).astype(np.float32)
+    np.savez(out / "many.npz", image=image)
+    result = cli("evaluate", model, int8, "--data", out / "many.npz", "--report", out / "run.html")
+    assert result.exit_code == 0, result.output
+    [figures] = [one for one in calib8.evaluate([model, int8], out / "many.npz") if one.agreement is not None]
+    told = f"{100 * (figures.agreement or 0):.1f} % of the samples keep their class; on 120 samples"
+    assert told in words(out / "run.html")
+    state = "kept" if round(figures.agreement or 0, 3) >= 0.95 else "damaged"
+    assert f"verdict {state}" in (out / "run.html").read_text(encoding="utf-8")
 
 
 def test_compare(cli, model: Path, int8: Path, images: Path, out: Path) -> None:

@@ -37,7 +37,9 @@ from calib8.run_report.words import (
     where_compared,
 )
 from calib8.tasks.judges.interface import FIGURES
-from calib8.tasks.verdict import WORDS
+from calib8.tasks.limits import CLASSES, FEWEST, state_by
+from calib8.tasks.task_verdicts import TaskVerdict
+from calib8.tasks.verdict import WORDS, Verdict
 
 
 def of_evaluations(
@@ -56,11 +58,13 @@ def of_evaluations(
     told = Inside() if model is None else inside(model, _known(seen))
     judged = next((one for one in found if one.sqnr_db is not None or one.agreement is not None), None)
     figures = [] if judged is None else list(_evaluated(judged))
+    agreement = None if judged is None else judged.agreement
+    count = 0 if judged is None else judged.images
+    headline = _headline(seen, figures, around, "evaluated", agreement, count)
     notes = tuple(f"{one.model}: {with_both(text)}" for one in found for text in _odd(one))
     title = ", ".join(Path(one.model).name for one in found[:3]) + (" …" if len(found) > 3 else "")
     return _report(
-        title, "evaluate", _headline(seen, figures, around, "evaluated"), Work(notes=notes),
-        _models(found, sizes), told, seen, around,
+        title, "evaluate", headline, Work(notes=notes), _models(found, sizes), told, seen, around,
     )  # fmt: skip
 
 
@@ -79,11 +83,10 @@ def of_comparison(
     figures = [*output_figures(found), *size_figures(*around.bytes)]
     facts = (Figure("float model", found.fp32), Figure("int8 model", found.int8))
     notes = tuple(f"'{one.tensor}' is not compared: {one.reason}" for one in found.left_out)
-    report = _report(
-        Path(found.int8).name, "compare", _headline(seen, figures, around, "compared"),
-        Work(facts, notes=notes), Models(), told, seen, around,
-    )  # fmt: skip
-    return report
+    headline = _headline(seen, figures, around, "compared", found.agreement, found.images)
+    return _report(
+        Path(found.int8).name, "compare", headline, Work(facts, notes=notes), Models(), told, seen, around
+    )
 
 
 def of_treated(found: Treated, seen: SideBySide | None, model: ir.Model, around: Around) -> RunReport:
@@ -106,9 +109,9 @@ def of_treated(found: Treated, seen: SideBySide | None, model: ir.Model, around:
     )  # fmt: skip
     figures += [*output_figures(comparison), *size_figures(*around.bytes)]
     title = "plain int8 model of " + Path(comparison.fp32).name if found.made_here else comparison.int8
+    headline = _headline(seen, figures, around, "diagnosed", comparison.agreement, comparison.images)
     return _report(
-        Path(title).name, "diagnose", _headline(seen, figures, around, "diagnosed"), work, Models(), told,
-        seen, around,
+        Path(title).name, "diagnose", headline, work, Models(), told, seen, around,
     )  # fmt: skip
 
 
@@ -135,13 +138,39 @@ def _known(
     )
 
 
-def _headline(seen: SideBySide | None, figures: Sequence[Figure], around: Around, otherwise: str) -> Headline:
+def _headline(
+    seen: SideBySide | None, figures: Sequence[Figure], around: Around, otherwise: str,
+    agreement: float | None = None, count: int = 0,
+) -> Headline:  # fmt: skip
+    """The verdict on the samples that were run; of classes on all that were judged.
+
+    Args:
+        seen: both models on some samples.
+        figures: to be shown.
+        around: the next command.
+        otherwise: the word where nothing judged.
+        agreement: share of all samples with FP32's best class, None where that is not known.
+        count: of all samples.
+    """
     if seen is None:
         text = "Without a float and an int8 model on the same samples there is no verdict."
         return Headline("unknown", otherwise, text, tuple(figures), around.next)
     verdict = seen.verdict
-    words = verdict_words(verdict, seen.where)
-    return Headline(verdict.state, WORDS[verdict.state], words, tuple(figures), around.next)
+    state, words = verdict.state, verdict_words(verdict, seen.where)
+    if agreement is not None and count >= max(FEWEST, verdict.samples) and _of_classes(verdict):
+        state = state_by(CLASSES, round(agreement, 3), 1.0 / count)
+        words = f"{percent(agreement, 1)} of the samples keep their class; on {count} samples"
+    return Headline(state, WORDS[state], words, tuple(figures), around.next)
+
+
+def _of_classes(verdict: Verdict) -> bool:
+    """Nothing but best classes gives the word."""
+    told = verdict.deciding
+    classes = (
+        one.task == "classify" if isinstance(one, TaskVerdict) else one.kind in ("logits", "probabilities")
+        for one in told
+    )
+    return bool(told) and all(classes)
 
 
 def _report(

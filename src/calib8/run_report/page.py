@@ -1,10 +1,10 @@
 """One HTML file that tells a run: it needs no other file, no library and no network.
 
-    page/frame.html   the frame; $names are filled in
-    page/page.css     light and dark, a phone, a wide screen, paper
-    page/charts.js    histograms, codes, weights, candidates as SVG
-    page/network.js   the drawing of the network
-    page/page.js      sorting, searching, selecting
+    page_files/frame.html   the frame; $names are filled in
+    page_files/page.css     light and dark, a phone, a wide screen, paper
+    page_files/charts.js    histograms, codes, weights, candidates as SVG
+    page_files/network.js   the drawing of the network
+    page_files/page.js      sorting, searching, selecting
 
 The numbers of a layer and of a tensor are each one JSON text in a <script> of its own, parsed when shown.
 """
@@ -34,7 +34,7 @@ from calib8.run_report.sections import (
 from calib8.run_report.told import Channels, LayerRow, RunReport, TensorShown
 from calib8.run_report.words import decibels, percent
 
-_FOLDER: Final = Path(__file__).parent / "page"
+_FOLDER: Final = Path(__file__).parent / "page_files"
 
 _TITLES: Final = {
     "verdict": "Verdict", "models": "Models", "work": "What was done", "candidates": "Candidates",
