@@ -6,9 +6,9 @@ Conv → Relu → QuantizeLinear                        Relu is computed with th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 import onnx_ir as ir
 
@@ -18,6 +18,9 @@ from calib8.model.layer import layer_of
 from calib8.ops.questions import dequantizes, quantizes
 from calib8.quantization.qdq import codes_of, label
 from calib8.run_report.told import Precision
+
+Called: TypeAlias = Callable[[ir.Value], str]
+"""Name of a value in the float model."""
 
 FUSED: Final = 8
 """So many nodes may stand between a layer and the codes of its result."""
@@ -64,7 +67,8 @@ def network_of(model: ir.Model, decided: Mapping[str, bool] | None = None) -> Ne
         model: a QDQ graph, see ``calib8.quantization.qdq.readable_copy``.
         decided: node → whether it was quantized, where that is known; None: the graph tells.
     """
-    found = Network(codes=dict(_codes(model)))
+    called = _called(model)
+    found = Network(codes=dict(_codes(model, called)))
     of: dict[ir.Value, int] = {}
     for value in model.graph.inputs:
         name = value.name or ""
@@ -77,17 +81,16 @@ def network_of(model: ir.Model, decided: Mapping[str, bool] | None = None) -> Ne
             continue
         for value in node.outputs:
             of[value] = len(found.parts)
-        found.parts.append(_part(node, read, of, found, decided))
+        found.parts.append(_part(node, read, of, found, decided, called))
     return found
 
 
 def _part(
     node: ir.Node, read: list[ir.Value], of: Mapping[ir.Value, int], found: Network,
-    decided: Mapping[str, bool] | None,
+    decided: Mapping[str, bool] | None, called: Called,
 ) -> Part:  # fmt: skip
     name = label(node)
-    reads = tuple(value.name or "" for value in read)
-    yields = tuple(value.name or "" for value in node.outputs)
+    reads, yields = tuple(map(called, read)), tuple(map(called, node.outputs))
     if decided is not None and name in decided:
         coded = decided[name]
     else:
@@ -98,17 +101,24 @@ def _part(
     return Part(node, name, node.op_type, before, reads, yields, precision)
 
 
-def _codes(model: ir.Model) -> Iterator[tuple[str, TensorCode]]:
+def _called(model: ir.Model) -> Called:
+    """What the float model calls a value: an output of the graph has its name behind its codes."""
+    outputs = {_origin(value): value.name or "" for value in model.graph.outputs}
+    outputs |= {value: value.name or "" for value in model.graph.outputs}
+    return lambda value: outputs.get(value, value.name or "")
+
+
+def _codes(model: ir.Model, called: Called) -> Iterator[tuple[str, TensorCode]]:
     """Of every activation that a QuantizeLinear reads; the first one counts."""
     seen = set[str]()
     for node in model.graph:
         value = node.inputs[0] if quantizes(node) else None
-        if value is None or constant(value) is not None or value.name in seen:
+        if value is None or constant(value) is not None or called(value) in seen:
             continue
         code = tensor_code(codes_of(node))
         if code is not None:
-            seen.add(value.name or "")
-            yield value.name or "", code
+            seen.add(called(value))
+            yield called(value), code
 
 
 def _origin(value: ir.Value) -> ir.Value:
