@@ -129,6 +129,8 @@ def test_compare(cli, model: Path, int8: Path, images: Path, out: Path) -> None:
     result = cli("compare", model, int8, "--data", images, "--report", page)
     assert result.exit_code == 0, result.output
     assert sections(page) == ["verdict", "work", "layers", "network", "tensors", "samples", "surroundings"]
+    lost = "verdict kept" not in page.read_text(encoding="utf-8")
+    assert (f"calib8 diagnose {model} {int8} --data {images}" in words(page)) == lost
     worst = result.stdout.splitlines()[2].split()[0]
     assert data(page, "layer-data-0")["name"] == worst
     assert data(page, "tensor-data-1")["counts"]

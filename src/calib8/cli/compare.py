@@ -22,7 +22,7 @@ from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
-from calib8.cli.run_report import PageOption, check_report, write_run_report
+from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import Terminal, open_terminal
 
 if TYPE_CHECKING:
@@ -95,7 +95,10 @@ def compare(
     say_comparison(terminal, found, top)
     if report.json is not None:
         write_json(report.json, _document(found))
-    write_run_report(terminal, page, found, times, fp32=fp32, int8=int8, reading=asked, purpose=purpose)
+    write_run_report(
+        terminal, page, found, times, fp32=fp32, int8=int8, reading=asked, purpose=purpose,
+        cure=diagnose_command(fp32, int8, data, reading, preprocess),
+    )  # fmt: skip
 
 
 def comparison_table(found: Comparison, top: int) -> Table:

@@ -24,7 +24,7 @@ from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import evaluation_table, say_branches, say_missing, task_tables
-from calib8.cli.run_report import PageOption, check_report, write_run_report
+from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import open_terminal
 from calib8.parameters import on_command_line
 
@@ -96,8 +96,9 @@ def evaluate(
             print_error(on_command_line(result.failure))
     if report.json is not None:
         write_json(report.json, evaluation_document(results))
+    two = diagnose_command(models[0], models[1], data, reading, preprocess) if len(models) == 2 else []
     write_run_report(
-        terminal, page, results, times, fp32=None, int8=None, reading=reading_asked, purpose=purpose
+        terminal, page, results, times, fp32=None, int8=None, reading=reading_asked, purpose=purpose, cure=two
     )
     if any(result.failure is not None for result in results):
         raise typer.Exit(1)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-from calib8.cli.options import RESULTS, option
+from calib8.cli.options import RESULTS, ReadingOptions, option
 from calib8.cli.outputs import model_bytes_on_disk
 from calib8.cli.progress import shown_progress
 from calib8.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from calib8.data.preprocess import Preprocess
     from calib8.data.reading import Reading
     from calib8.run_report.stage_times import StageTimes
     from calib8.run_report.write import Result
@@ -48,6 +49,7 @@ def write_run_report(
     reading: Reading,
     purpose: Purpose,
     command: Sequence[str] = (),
+    cure: Sequence[str] = (),
 ) -> None:
     """Writes the page and says so; nothing where none was asked for.
 
@@ -60,6 +62,7 @@ def write_run_report(
         reading: the data.
         purpose: what the outputs mean.
         command: to go on with; empty: none.
+        cure: to go on with where something is lost; empty: ``command``.
 
     Raises:
         Calib8Error: what can be wrong with models, data or the page.
@@ -73,8 +76,25 @@ def write_run_report(
 
     sizes = tuple(None if file is None else model_bytes_on_disk(file) for file in (fp32, int8))
     around = Around(
-        fp32, int8, shlex.join(command), (sizes[0], sizes[1]), timings, environment(reading.threads)
+        fp32,
+        int8,
+        shlex.join(command),
+        (sizes[0], sizes[1]),
+        timings,
+        environment(reading.threads),
+        shlex.join(cure),
     )
     with shown_progress(terminal, "writing the report") as progress:
         write_told(result, path, Asked(reading, purpose, around, progress, typed=True))
     terminal.say(f"report {path}")
+
+
+def diagnose_command(
+    fp32: Path, int8: Path, data: Path, reading: ReadingOptions, preprocess: Preprocess | None
+) -> list[str]:
+    """The command that finds out why a model lost its accuracy, on the same data."""
+    from calib8.cli.preprocessing import preprocessing_flags
+    from calib8.cli.steps import reading_flags
+
+    flags = [*reading_flags(reading), *preprocessing_flags(preprocess)]
+    return ["calib8", "diagnose", str(fp32), str(int8), "--data", str(data), *flags]

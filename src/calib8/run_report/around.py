@@ -18,6 +18,7 @@ class Around:
         fp32: the float model; None where the result or nobody knows it.
         int8: the quantized model's file.
         next: the command to go on with; empty where there is none.
+        cure: the command where something is lost; empty where there is none.
         bytes: sizes of both files; None where they are not known.
         timings: stage → seconds.
         environment: versions, processor.
@@ -29,6 +30,7 @@ class Around:
     bytes: tuple[int | None, int | None] = (None, None)
     timings: tuple[tuple[str, float], ...] = ()
     environment: tuple[Figure, ...] = ()
+    cure: str = ""
 
 
 NOTHING_AROUND: Final = Around()

@@ -160,7 +160,8 @@ def _headline(
     if agreement is not None and count >= max(FEWEST, verdict.samples) and _of_classes(verdict):
         state = state_by(CLASSES, round(agreement, 3), 1.0 / count)
         words = f"{percent(agreement, 1)} of the samples keep their class; on {count} samples"
-    return Headline(state, WORDS[state], words, tuple(figures), around.next)
+    command = around.cure if state in ("damaged", "ruined") else around.next
+    return Headline(state, WORDS[state], words, tuple(figures), command or around.next)
 
 
 def _of_classes(verdict: Verdict) -> bool:
