@@ -54,10 +54,11 @@ def chosen_reading(dataset: Dataset, threads: int, result: Quantization | None =
         pending, count = judged
         where = f"{_of(len(pending) // (dataset.rows_per_batch or 1), count)} held back"
         return _reading(dataset, pending, threads, where)
-    every = list(dataset.pending())
-    pending = [every[place] for place in spaced(len(every), MOST)]
+    every = sum(1 for _ in dataset.pending()) if dataset.count is None else dataset.count
+    places = set(spaced(every, MOST))  # the others are let go at once: they may hold arrays
+    pending = [one for place, one in enumerate(dataset.pending()) if place in places]
     of = "the calibration data" if result is not None else "the data"
-    return _reading(dataset, pending, threads, f"{_of(len(pending), len(every))} of {of}")
+    return _reading(dataset, pending, threads, f"{_of(len(pending), every)} of {of}")
 
 
 def _of(some: int, every: int) -> str:
