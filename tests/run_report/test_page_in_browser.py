@@ -258,11 +258,33 @@ def test_numbers_of_the_table_are_whole_on_a_phone(shown: Callable[..., Shown]) 
 
 
 def test_on_paper_the_whole_table_is_printed(shown: Callable[..., Shown]) -> None:
-    one = shown(report(60))
+    one = shown(report(60), 720)
     one.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
         assert one.js("return document.getElementById('layers-list').clientHeight > 1500")
         assert one.all("nav") == [] and one.all("#network") == []
         assert len(one.all("#layers-table tbody tr")) == 60
+        assert one.js("return document.documentElement.scrollWidth") <= 720
     finally:
         one.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_a_node_brings_its_row_into_the_list_and_a_row_its_node_into_the_drawing(
+    shown: Callable[..., Shown],
+) -> None:
+    one = shown(report(60))
+    inside = """
+    const outer = arguments[0].getBoundingClientRect(), inner = arguments[1].getBoundingClientRect();
+    return inner.top >= outer.top && inner.bottom <= outer.bottom + 1;
+    """
+    list_, drawing = one.one("#layers-list"), one.one("#network-svg")
+    [last] = one.driver.find_elements("css selector", "tr[data-index='59']")
+    assert not one.js(inside, list_, last)
+    node = one.js("return document.querySelector('.node[data-node=\"0\"]')")  # the best layer
+    one.js("arguments[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))", node)
+    assert one.texts("tr[aria-current=true] th") == ["layer 0"]
+    assert one.js(inside, list_, last)
+    first = one.js("return document.querySelector('#layers-table tbody a')")  # the worst, at the bottom
+    one.js("arguments[0].click()", first)
+    chosen = one.js("return document.querySelector('.node.selected')")
+    assert one.js(inside, drawing, chosen)
