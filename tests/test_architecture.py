@@ -41,6 +41,7 @@ ROOMS = (
     {"training"},
     {"pipeline", "judge"},
     {"demo", "remedies", "tuning"},
+    {"run_report"},
     {"cli"},
     {"__main__"},
     {"__init__"},

@@ -69,6 +69,7 @@ PUBLIC = {
     "quantize",
     "read_table",
     "tune",
+    "write_report",
 }
 
 TRAINING = {

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from calib8.remedies.treatment import Remedy as Remedy
     from calib8.remedies.treatment import Treatment as Treatment
     from calib8.repair.wanted import RepairChoice as RepairChoice
+    from calib8.run_report.write import write_report as write_report
     from calib8.scheme import QuantScheme as QuantScheme
     from calib8.scheme import TargetChoice as TargetChoice
     from calib8.session import InferenceSession as InferenceSession
@@ -127,6 +128,7 @@ _HOMES: Final[dict[str, str]] = {
     "quantize": "pipeline",
     "read_table": "formats.tables",
     "tune": "tuning.tune",
+    "write_report": "run_report.write",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -24,6 +24,7 @@ from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
+from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import Terminal, open_terminal
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def compare(
     meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
+    page: PageOption = None,
     report: ReportOptions,
 ) -> None:
     """Show what every layer loses.
@@ -78,24 +80,31 @@ def compare(
     Without preprocessing flags the images are treated as the INT8 model was calibrated.
     """
     terminal = open_terminal(report.quiet)
-    check_outputs({"--json": report.json}, [fp32, int8, data])
+    check_report(page)
+    check_outputs({"--json": report.json, "--report": page}, [fp32, int8, data])
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
 
     from calib8.analysis import compare as analysis
     from calib8.progress import check_positive
+    from calib8.run_report.stage_times import StageTimes
 
     check_positive("top", top)
+    asked, times = reading.of(data, preprocess), StageTimes()
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
-            fp32, int8, reading.of(data, preprocess), runtime=running.runtime or "onnxruntime",
+            fp32, int8, asked, runtime=running.runtime or "onnxruntime",
             profile=running.profile, integer_only=running.integer_only, sort=analysis.sort_order(sort),
-            task=purpose, progress=progress,
+            task=purpose, progress=times.watching(progress),
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(comparison_table(found, top))
     say_comparison(terminal, found, top)
     if report.json is not None:
         write_json(report.json, _document(found))
+    write_run_report(
+        terminal, page, found, times, fp32=fp32, int8=int8, reading=asked, purpose=purpose,
+        cure=diagnose_command(fp32, int8, data, reading, preprocess),
+    )  # fmt: skip
 
 
 def comparison_table(found: Comparison, top: int) -> Table:

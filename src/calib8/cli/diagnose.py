@@ -33,6 +33,7 @@ from calib8.cli.render import (
     say_missing,
     task_line,
 )
+from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.parameters import on_command_line
@@ -62,6 +63,7 @@ def diagnose(
     meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
+    page: PageOption = None,
     report: ReportOptions,
 ) -> None:
     """Find out why an INT8 model lost its accuracy, and what helps.
@@ -70,16 +72,19 @@ def diagnose(
     that gained most when they were tried. Without INT8 a plainly quantized model is looked at.
     """
     terminal = open_terminal(report.quiet)
-    check_outputs({"--json": report.json}, [fp32, int8, data])
+    check_report(page)
+    check_outputs({"--json": report.json, "--report": page}, [fp32, int8, data])
     models = [path for path in (int8, fp32) if path is not None]
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8.progress import check_positive
     from calib8.remedies import diagnose as diagnosed
+    from calib8.run_report.stage_times import StageTimes
 
     check_positive("top", top)
+    asked, times = reading.of(data, preprocess), StageTimes()
     with shown_progress(terminal, "opening the models") as progress:
-        found = diagnosed(fp32, int8, reading.of(data, preprocess), task=purpose, progress=progress)
+        found = diagnosed(fp32, int8, asked, task=purpose, progress=times.watching(progress))
     say_missing(terminal, progress.missing)
     terminal.show(layer_table(found, top))
     say_diagnosis(terminal, found, top)
@@ -87,6 +92,10 @@ def diagnose(
     say_remedies(terminal, found, commands)
     if report.json is not None:
         write_json(report.json, _document(found, fp32, int8, commands))
+    write_run_report(
+        terminal, page, found, times, fp32=fp32, int8=int8, reading=asked, purpose=purpose,
+        command=shlex.split(commands[0]) if commands else (),
+    )  # fmt: skip
 
 
 def layer_table(found: Treatment, top: int) -> Table:

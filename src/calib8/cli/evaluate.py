@@ -23,6 +23,7 @@ from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import evaluation_table, say_branches, say_missing, task_tables
+from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import open_terminal
 from calib8.parameters import on_command_line
 
@@ -52,6 +53,7 @@ def evaluate(
     meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
+    page: PageOption = None,
     report: ReportOptions,
 ) -> None:
     """Compare accuracy, speed and size of models.
@@ -66,16 +68,20 @@ def evaluate(
     TFLite models take and give real numbers here: images are quantized with the scale of their input.
     """
     terminal = open_terminal(report.quiet)
-    check_outputs({"--json": report.json}, [*models, data, labels])
+    check_report(page)
+    check_outputs({"--json": report.json, "--report": page}, [*models, data, labels])
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8 import judge
+    from calib8.run_report.stage_times import StageTimes
+
+    reading_asked, times = reading.of(data, preprocess, labels), StageTimes()
 
     with shown_progress(terminal, "opening the models") as progress:
         results = judge.evaluate(
-            models, reading.of(data, preprocess, labels), label_offset=label_offset,
+            models, reading_asked, label_offset=label_offset,
             runtime=running.runtime, profile=running.profile, integer_only=running.integer_only,
-            task=purpose, progress=progress,
+            task=purpose, progress=times.watching(progress),
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(evaluation_table(results, [model_bytes_on_disk(model) for model in models]))
@@ -89,5 +95,9 @@ def evaluate(
             print_error(on_command_line(result.failure))
     if report.json is not None:
         write_json(report.json, evaluation_document(results))
+    two = diagnose_command(models[0], models[1], data, reading, preprocess) if len(models) == 2 else []
+    write_run_report(
+        terminal, page, results, times, fp32=None, int8=None, reading=reading_asked, purpose=purpose, cure=two
+    )
     if any(result.failure is not None for result in results):
         raise typer.Exit(1)

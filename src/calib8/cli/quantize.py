@@ -39,6 +39,7 @@ from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_binding, say_repairs
+from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import (
     check_repairs,
     look_at_data,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from calib8.judge import Preflight
     from calib8.pipeline import Quantization
     from calib8.repair.wanted import RepairChoice
+    from calib8.run_report.stage_times import StageTimes
     from calib8.scheme import TargetChoice
     from calib8.tasks.purpose import Purpose
 
@@ -164,6 +166,7 @@ class _Request:
     ranges: RangeChoice
     repair: RepairChoice
     purpose: Purpose
+    times: StageTimes
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,7 @@ def quantize(
     spot: SpotOption = None,
     shape: ShapeOption = None,
     preprocessing: PreprocessOptions,
+    page: PageOption = None,
     report: ReportOptions,
 ) -> None:
     """Make an INT8 model from a float one.
@@ -202,12 +206,14 @@ def quantize(
     With --data it is calibrated first, with --from-stats ranges are chosen from saved statistics; with
     --table alone the ranges are those of the table.
     """
+    from calib8.run_report.stage_times import StageTimes
     from calib8.scheme import TargetChoice
 
     terminal = open_terminal(report.quiet)
     target = target or ("tflite" if is_tflite_name(output) else "onnxruntime")
     new_table, old_table = (None, table) if data is None and from_stats is None else (table, None)
-    outputs = {"--output": output, "--table": new_table, "--json": report.json}
+    outputs = {"--output": output, "--table": new_table, "--json": report.json, "--report": page}
+    check_report(page)
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
     check_written_model(output, "--output")
     check_kind("--table", new_table, TABLE)
@@ -221,24 +227,33 @@ def quantize(
         model, _old_table(old_table, table_format, partial), from_stats,
         TargetChoice(target, ranges.activations, weights),
         replace(reading.of(data, preprocess, labels), shapes=None if data is not None else shapes),
-        ranges.choice(), repairs.choice(keep_float, spot), meaning.purpose(),
+        ranges.choice(), repairs.choice(keep_float, spot), meaning.purpose(), StageTimes(),
     )  # fmt: skip
     _refuse_beside(request, ranges, reading_options(reading, labels))
     outcome = _outcome(terminal, request)
     if new_table is not None:
         outcome.result.table.save(new_table)
     told = outcome.result.save(output, shapes=shapes if is_tflite_name(output) else None)
-    terminal.say_lines(outcome.result.summary)
-    for note in (*outcome.result.notes, outcome.result.caution, *told):
-        if note:
-            terminal.say(f"note: {on_command_line(note)}")
-    if outcome.result.binding is not None:
-        say_binding(terminal, outcome.result.binding)
+    _say(terminal, outcome.result, told)
     command = _next_command(outcome, request, output, data, reading, ranges)
     written = Written(output, new_table, model_bytes_on_disk(model), model_bytes_on_disk(output))
     say_outcome(terminal, outcome.result, written, command)
     if report.json is not None:
-        _write_report(report.json, model, output, new_table or old_table, outcome, command)
+        _write_json(report.json, model, output, new_table or old_table, outcome, command)
+    write_run_report(
+        terminal, page, outcome.result, request.times, fp32=model, int8=output, reading=request.reading,
+        purpose=request.purpose, command=command,
+    )  # fmt: skip
+
+
+def _say(terminal: Terminal, result: Quantization, told: tuple[str, ...]) -> None:
+    """What was made, with what to know of it and of its file."""
+    terminal.say_lines(result.summary)
+    for note in (*result.notes, result.caution, *told):
+        if note:
+            terminal.say(f"note: {on_command_line(note)}")
+    if result.binding is not None:
+        say_binding(terminal, result.binding)
 
 
 def _next_command(
@@ -307,7 +322,9 @@ def _outcome(terminal: Terminal, request: _Request) -> _Outcome:
 
     old = request.table
     table = None if old is None else read_table(old.path, old.format)
-    with shown_progress(terminal, "quantizing" if old is not None else "choosing ranges, quantizing"):
+    what = "quantizing" if old is not None else "choosing ranges, quantizing"
+    request.times.begin(what)
+    with shown_progress(terminal, what):
         result = pipeline.quantize(
             request.model, request.reading, table=table, partial=old is not None and old.partial,
             statistics=request.from_stats, target=request.target, ranges=request.ranges,
@@ -329,7 +346,7 @@ def _from_data(terminal: Terminal, request: _Request) -> _Outcome:
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(
             model, request.reading, target=request.target, ranges=request.ranges, repair=request.repair,
-            task=request.purpose, progress=progress,
+            task=request.purpose, progress=request.times.watching(progress),
         )  # fmt: skip
     if result.calibration is not None:
         say_calibration(terminal, result.calibration, result.table, progress.done)
@@ -342,7 +359,7 @@ def _say_repaired(terminal: Terminal, result: Quantization) -> None:
         say_repairs(terminal, result.repaired)
 
 
-def _write_report(
+def _write_json(
     path: Path, model: Path, output: Path, table: Path | None, outcome: _Outcome, command: list[str]
 ) -> None:
     from calib8.model.metadata import stored_entries

@@ -30,6 +30,7 @@ from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.progress import shown_progress
 from calib8.cli.quantize import WeightsOption
 from calib8.cli.render import NOTHING, count, plain_table, say_sizes
+from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import look_at_data
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import PromiseError
@@ -161,6 +162,7 @@ def tune(
     search: SearchOptions,
     meaning: MeaningOptions,
     preprocessing: PreprocessOptions,
+    page: PageOption = None,
     report: ReportOptions,
 ) -> None:
     """Find the cheapest INT8 model that keeps a promise.
@@ -168,27 +170,34 @@ def tune(
     Repairs and nodes in float are tried until the promise holds on samples that neither calibrated nor
     repaired. A run that was stopped goes on where it was. Exit code 3: the promise is not kept.
     """
+    from calib8.run_report.stage_times import StageTimes
     from calib8.tuning import tune as tuning
 
     terminal, options = open_terminal(report.quiet), data_options.reading
     out = _output(model, output)
     judges, labels = data_options.judge_data, data_options.labels
-    check_outputs({"--output": out, "--json": report.json}, [model, data, labels, judges])
+    check_report(page)
+    outputs = {"--output": out, "--json": report.json, "--report": page}
+    check_outputs(outputs, [model, data, labels, judges])
     check_written_model(out, "--output")
     promised, choice = promises.promises(), search.choice()
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing)
-    reading = options.of(data, preprocess, labels)
+    reading, times = options.of(data, preprocess, labels), StageTimes()
     classes = labels if judges is None and not promised.promise().by_task else None
     loaded, _ = look_at_data(terminal, model, replace(reading, labels=classes))
     with shown_progress(terminal, "preparing the model") as progress:
         found = tuning.tune(
             loaded, reading, out, promise=promised, judge_data=judges, target=search.target,
             activations=search.activations, weights=search.weights, runtime=search.runtime, search=choice,
-            task=purpose, progress=progress,
+            task=purpose, progress=times.watching(progress),
         )  # fmt: skip
     if report.json is not None:
         write_json(report.json, tuning_document(model, found))
     _say(terminal, model, found)
+    judged = reading if judges is None else replace(reading, data=judges)
+    write_run_report(
+        terminal, page, found, times, fp32=model, int8=found.path, reading=judged, purpose=purpose
+    )
     if not found.kept:
         raise _broken_promise(found)
 

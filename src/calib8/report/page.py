@@ -11,7 +11,6 @@ The numbers of a tensor are one JSON text in a <script> of its own, parsed when 
 from __future__ import annotations
 
 import html
-import json
 import os
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -22,6 +21,7 @@ from typing import Any, Final
 from calib8.errors import UsageError
 from calib8.files import atomic_output
 from calib8.report.curves import Curve
+from calib8.report.harmless import harmless_json, printable
 from calib8.report.pictures import Choice, TensorPicture
 
 _FOLDER: Final = Path(__file__).parent
@@ -78,13 +78,13 @@ def page(tensors: Sequence[TensorPicture], *, title: str, facts: Sequence[str] =
     """The text of the page; see ``write_page``."""
     frame = Template((_FOLDER / "page.html").read_text(encoding="utf-8"))
     return frame.substitute(
-        title=html.escape(_printable(title)),
-        facts="\n".join(f"<li>{html.escape(_printable(fact))}</li>" for fact in facts),
+        title=html.escape(printable(title)),
+        facts="\n".join(f"<li>{html.escape(printable(fact))}</li>" for fact in facts),
         count=str(len(tensors)),
         rows="\n".join(_row(index, tensor) for index, tensor in enumerate(tensors)),
-        summary=_json(_summary(tensors)),
+        summary=harmless_json(_summary(tensors)),
         tensors="\n".join(
-            f'<script type="application/json" id="tensor-{index}">{_json(_document(tensor))}</script>'
+            f'<script type="application/json" id="tensor-{index}">{harmless_json(_document(tensor))}</script>'
             for index, tensor in enumerate(tensors)
         ),
         style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
@@ -95,12 +95,12 @@ def page(tensors: Sequence[TensorPicture], *, title: str, facts: Sequence[str] =
 
 def _row(index: int, tensor: TensorPicture) -> str:
     """A line of the index; the page sorts by the numbers in ``data-…``."""
-    name = html.escape(_printable(tensor.name))
+    name = html.escape(printable(tensor.name))
     saturated, lost = tensor.chosen.saturated, tensor.lost
     return (
         f'<tr data-index="{index}" data-name="{name}" data-saturated="{saturated!r}" data-lost="{lost!r}">'
         f'<th scope="row"><a href="#{index}">{name}</a></th>'
-        f"<td>{html.escape(_printable(tensor.chosen.method))}</td>"
+        f"<td>{html.escape(printable(tensor.chosen.method))}</td>"
         f"<td>{100 * saturated:.4f}</td><td>{100 * lost:.1f}</td></tr>"
     )
 
@@ -161,15 +161,3 @@ def _curve(curve: Curve) -> dict[str, Any]:
 def _short(value: float) -> float:
     """Six digits: what a picture can show."""
     return float(f"{value:.6g}")
-
-
-def _json(document: Any) -> str:
-    """JSON that no name can break out of: ASCII only, without the signs that mean something to HTML."""
-    text = json.dumps(document, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _printable(text: str) -> str:
-    """The text without what UTF-8 cannot hold and HTML does not allow: such signs become \\x…"""
-    ascii_only = (sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
-    return "".join(ascii_only)

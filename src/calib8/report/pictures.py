@@ -32,7 +32,7 @@ class Histogram:
     Attributes:
         width: of a bin, in real units, > 0.
         below: how many bins lie below 0; bin k begins at (k − below)·width.
-        counts: values per bin, at most ``DRAWN_BINS``.
+        counts: values per bin, at most ``DRAWN_BINS``, or as many as were asked for.
     """
 
     width: float
@@ -135,12 +135,12 @@ def _names(statistics: Statistics, table: CalibrationTable) -> list[str]:
     return both
 
 
-def drawn_histogram(statistics: TensorStatistics) -> Histogram:
-    """The signed histogram with neighbours added until at most ``DRAWN_BINS`` bins are left."""
+def drawn_histogram(statistics: TensorStatistics, most: int = DRAWN_BINS) -> Histogram:
+    """The signed histogram with neighbours added until at most ``most`` bins are left."""
     counts, width, below = statistics.signed_histogram()
     negative, positive = counts[:below][::-1], counts[below:]
     size = 1
-    while -(-negative.size // size) + -(-positive.size // size) > DRAWN_BINS:
+    while -(-negative.size // size) + -(-positive.size // size) > most:
         size *= 2
     left, right = _added(negative, size)[::-1], _added(positive, size)
     return Histogram(width * size, left.size, tuple(np.concatenate([left, right]).tolist()))

@@ -1,0 +1,128 @@
+"""The report of ``quantize``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from calib8.model.metadata import stored_entries
+from calib8.outcomes import Quantization
+from calib8.run_report.around import Around
+from calib8.run_report.layers import Known, inside
+from calib8.run_report.side_by_side import SideBySide
+from calib8.run_report.told import Attempt, Figure, Headline, RunReport, Work
+from calib8.run_report.words import (
+    output_figures,
+    preprocess_words,
+    samples,
+    size_figures,
+    task_figures,
+    verdict_words,
+    where_compared,
+)
+from calib8.tasks.verdict import WORDS, Verdict, unjudged
+
+
+def of_quantization(result: Quantization, seen: SideBySide | None, around: Around) -> RunReport:
+    """What to tell of a model that was made.
+
+    Args:
+        result: what was made.
+        seen: both models on some samples; None where there were no data.
+        around: files and times.
+    """
+    decisions = result.placement.decisions
+    statistics = None if result.calibration is None else result.calibration.statistics
+    if statistics is None or not all(one.binned for one in statistics.tensors.values()):
+        statistics = None if seen is None else seen.statistics
+    known = Known(
+        {one.node: one.quantized for one in decisions},
+        {one.node: one.reason for one in decisions if one.reason},
+        None if seen is None else seen.comparison,
+        None, statistics, result.table,
+    )  # fmt: skip
+    told = inside(result.model, known)
+    counted = 0 if statistics is None else statistics.samples
+    return RunReport(
+        around.int8.name if around.int8 is not None else result.model.graph.name or "model",
+        "quantize",
+        _headline(result, seen, around),
+        Work(tuple(_facts(result, around)), _methods(result), _attempts(result), notes=tuple(_notes(result))),
+        layers=told.layers,
+        layers_note=_layers_note(seen),
+        network=told.network,
+        tensors=told.tensors,
+        tensors_note=f"Counted on {samples(counted)}." if counted else "",
+        samples=() if seen is None else seen.samples,
+        samples_note="" if seen is None else f"The worst of {seen.where}.",
+        timings=around.timings,
+        environment=around.environment,
+    )
+
+
+def _headline(result: Quantization, seen: SideBySide | None, around: Around) -> Headline:
+    verdict = result.verdict or unjudged("no verdict was asked for")
+    figures = [figure for task in verdict.tasks for figure in task_figures(task.figures, "against FP32")]
+    if seen is not None and seen.comparison is not None:
+        found = output_figures(seen.comparison)
+        figures += [one for one in found if one.label not in {figure.label for figure in figures}]
+    nodes, coded = len(result.placement.decisions), len(result.placement.quantized_nodes())
+    figures += [*size_figures(*around.bytes), Figure("in int8", f"{coded} of {nodes} nodes")]
+    words = verdict_words(verdict, _where(verdict))
+    return Headline(verdict.state, WORDS[verdict.state], words, tuple(figures), around.next)
+
+
+def _where(verdict: Verdict) -> str:
+    told = samples(verdict.samples)
+    return f"the {told} it was made from: no proof" if verdict.shared else f"{told} held back"
+
+
+def _facts(result: Quantization, around: Around) -> Iterator[Figure]:
+    stored = stored_entries(result.model)
+    if isinstance(around.fp32, str | Path):
+        yield Figure("float model", str(around.fp32))
+    if around.int8 is not None:
+        yield Figure("int8 model", str(around.int8))
+    yield Figure("target", stored.get("target", ""), f"{stored.get('weights', '')} weights")
+    yield Figure("activations", stored.get("activations", ""))
+    calibration, done = result.calibration, result.repaired
+    if calibration is not None:
+        yield Figure("calibrated on", samples(calibration.statistics.samples))
+        if calibration.dataset is not None and calibration.dataset.preprocess is not None:
+            yield Figure("images", preprocess_words(calibration.dataset.preprocess))
+        if calibration.auto is not None:
+            yield Figure("ranges", f"auto chose {calibration.auto.chosen}")
+    if done is not None:
+        held = "" if not done.held_back else f"judged on {done.held_back} runs"
+        yield Figure("effort", done.effort or "repairs named", held)
+    if result.spots:
+        yield Figure("16-bit codes", f"{len(result.spots)} tensors")
+    difference = f"{result.prepared.max_abs_diff:.2g} at most"
+    yield Figure("prepared model", difference, "its outputs against the original's")
+
+
+def _methods(result: Quantization) -> tuple[tuple[str, int], ...]:
+    counts = Counter(entry.method for entry in result.table.entries.values())
+    return tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+def _attempts(result: Quantization) -> tuple[Attempt, ...]:
+    steps = () if result.repaired is None else result.repaired.steps
+    return tuple(Attempt(one.name, one.before_db, one.after_db, one.kept, one.notes) for one in steps)
+
+
+def _notes(result: Quantization) -> Iterator[str]:
+    yield from result.notes
+    if result.caution:
+        yield result.caution
+    if result.repaired is not None and result.repaired.warning:
+        yield result.repaired.warning
+    auto = None if result.calibration is None else result.calibration.auto
+    yield from () if auto is None else auto.notes
+
+
+def _layers_note(seen: SideBySide | None) -> str:
+    if seen is None:
+        return "Without data layers are not compared: the columns of losses are empty."
+    return where_compared(seen.where, seen.note, compared=seen.comparison is not None)

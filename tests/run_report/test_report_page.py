@@ -1,0 +1,158 @@
+"""The page is whole: valid HTML, nothing asked from the network, names harmless, of a bounded size."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from example_reports import NASTY, report
+
+from calib8.run_report.page import packed, page
+from calib8.run_report.told import Headline, RunReport, Work
+
+VOID = {"meta", "input", "br", "wbr", "img"}
+
+
+class Reader(HTMLParser):
+    """Elements, and whether every one is closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.data: dict[str, str] = {}
+        self.words = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        _, attributes = self.elements[-1] if self.elements else ("", {})
+        if self.open and self.open[-1] == "script" and attributes.get("type") == "application/json":
+            self.data[attributes["id"] or ""] = data
+        elif self.open and self.open[-1] not in ("script", "style"):
+            self.words += data
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return page(report(9, NASTY))
+
+
+@pytest.fixture(scope="module")
+def read(text: str) -> Reader:
+    return Reader(text)
+
+
+def test_every_element_is_closed_and_every_id_is_there_once(read: Reader) -> None:
+    assert read.open == []
+    ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_script_finds_the_elements_that_it_asks_for(text: str, read: Reader) -> None:
+    ids = {attributes.get("id") for _, attributes in read.elements}
+    asked = set(re.findall(r'(?:byId|numbers)\("([a-z0-9-]+)"\)', text)) - {"open-all"}
+    assert {"layers-table", "network-svg", "histogram-chart", "network-data"} <= asked <= ids
+
+
+def test_nothing_is_asked_from_the_network(read: Reader) -> None:
+    for tag, attributes in read.elements:
+        assert tag not in ("link", "iframe", "object", "base", "form")
+        assert tag != "script" or "src" not in attributes
+        assert attributes.get("src", "data:").startswith("data:image/jpeg;base64,") or "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+    policies = [a["content"] for _, a in read.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert len(policies) == 1 and policies[0].startswith("default-src 'none';")
+    assert "http" not in policies[0]
+
+
+def test_names_cannot_break_out(text: str, read: Reader) -> None:
+    assert "<img src=x" not in text
+    assert text.encode("utf-8")  # a lone surrogate would not be text
+    assert not any(sign in read.words for sign in "\u202e\x00")
+    assert "onerror" in read.words  # the name is read, and does nothing
+    for document in read.data.values():
+        json.loads(document)
+
+
+def test_all_parts_are_there_in_their_order(read: Reader) -> None:
+    ids = [a["id"] for tag, a in read.elements if tag == "section"]
+    assert ids == [
+        "verdict", "models", "candidates", "work", "layers", "network", "tensors", "samples", "surroundings",
+    ]  # fmt: skip
+    links = [a["href"] for tag, a in read.elements if tag == "a"]
+    assert {f"#{one}" for one in ids} <= set(links)
+
+
+def test_a_part_without_data_is_left_out() -> None:
+    read = Reader(page(RunReport("t", "evaluate", Headline("unknown", "evaluated", "No verdict.", ()))))
+    assert [a["id"] for tag, a in read.elements if tag == "section"] == ["verdict"]
+    assert read.data == {} and read.open == []
+
+
+def test_the_numbers_are_those_of_the_report(read: Reader) -> None:
+    told = report(9, NASTY)
+    for place, row in enumerate(told.layers):
+        found = json.loads(read.data[f"layer-data-{place}"])
+        assert [one["place"] for one in found["tensors"]] == list(row.tensors)
+        assert found["local"] == f"{row.local_db:.1f} dB"
+        assert (found["weights"] is None) == (row.weights is None)
+    for place, tensor in enumerate(told.tensors):
+        found = json.loads(read.data[f"tensor-data-{place}"])
+        counts = [0.0 if one == "" else float(one) for one in found["counts"].split(",")]
+        assert tensor.histogram is not None
+        assert counts == pytest.approx(tensor.histogram.counts, rel=5e-3)
+        codes = [0.0 if one == "" else float(one) for one in found["codes"].split(",")]
+        assert codes == pytest.approx(tensor.codes, rel=5e-3)
+    network = json.loads(read.data["network-data"])
+    assert [node["layer"] for node in network["nodes"]] == [node.layer for node in told.network]
+    assert network["losses"][0] == [
+        round(told.layers[0].local_db or 0, 2),
+        round(told.layers[0].cumulative_db or 0, 2),
+    ]
+
+
+def test_figures_that_are_no_numbers_are_told(read: Reader) -> None:
+    told = report(3)
+    odd = (replace(told.layers[0], local_db=float("inf"), cumulative_db=None, weight_db=float("nan")),)
+    found = Reader(page(replace(told, layers=odd, network=())))
+    [row] = [a for tag, a in found.elements if tag == "tr" and "data-local" in a]
+    assert (row["data-local"], row["data-cumulative"], row["data-weights"]) == ("inf", "", "")
+    assert json.loads(found.data["layer-data-0"])["local"] == "exact"
+
+
+def test_equal_reports_give_equal_pages_and_only_surroundings_differ() -> None:
+    assert page(report(5)) == page(report(5))
+    other = replace(report(5), timings=(("calibrating", 9.0),))
+    assert (
+        page(report(5)).partition('<section id="surroundings"')[0]
+        == page(other).partition('<section id="surroundings"')[0]
+    )
+
+
+def test_a_page_stays_small() -> None:
+    assert len(page(report(100)).encode()) < 700_000
+    assert len(page(report(1000)).encode()) < 6_000_000
+
+
+def test_packed_numbers_have_three_digits() -> None:
+    assert packed([0, 1, 12345, 0.25, 123456789, -0.00012345]) == ",1,1.23e4,0.25,1.23e8,-0.000123"
+    assert packed([]) == ""
+
+
+def test_texts_are_worded_for_their_reader() -> None:
+    from calib8.parameters import parameter
+
+    told = replace(report(2), work=Work(notes=(f"Give {parameter('judge_data')}",)))
+    assert "Give judge_data" in page(told) and "Give --judge-data" in page(told, typed=True)
