@@ -1,7 +1,7 @@
 """For the site's Python reference: keywords that a function takes from a TypedDict may be left out.
 
-griffe lists the fields of ``**words: Unpack[ReadingWords]`` as keywords, but looks for ``total=False`` only at
-the class itself, which with us stands at the classes that it is joined from.
+griffe lists the fields of ``**words: Unpack[ReadingWords]`` as keywords, but looks for ``total=False`` at
+the class alone, which with us stands at the classes that it is joined from.
 """
 
 from __future__ import annotations

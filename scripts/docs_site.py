@@ -76,7 +76,7 @@ def asks_other_hosts(page: str) -> list[str]:
 
 
 def slug(title: str, separator: str) -> str:
-    """The name of a heading as GitHub makes it: of letters, digits, ``-`` and ``_``; each blank becomes ``-``."""
+    """The name of a heading as GitHub makes it: letters, digits, ``-`` and ``_``; a blank becomes ``-``."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", separator)
 
 
