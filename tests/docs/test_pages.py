@@ -40,6 +40,9 @@ from calib8.repair.repairs import REPAIRS
 from calib8.scheme import ACTIVATION_TYPES, ANY_FUNCTION, TARGETS
 from test_architecture import RANK
 
+WITH_COMMANDS = ("README.md", "CONTRIBUTING.md", "docs/cli.md", "docs/coming_from.md", "docs/faq.md")
+"""Pages whose commands are looked at here; those of the pages to learn from run (``test_lessons.py``)."""
+
 PRINT_HELP = """
 import json, sys
 from typer.testing import CliRunner
@@ -209,7 +212,7 @@ def test_files_that_are_named_exist(page: str) -> None:
             assert full.exists() or full.with_suffix(".py").exists(), path
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/cli.md"])
+@pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_commands_in_blocks_and_spans_exist(page: str, help_options: dict[str, set[str]]) -> None:
     texts = [block.text for block in blocks(PAGES[page]) if block.language in ("sh", "console")]
     texts += re.findall(r"`(calib8 [^`]*)`", PAGES[page])
