@@ -227,12 +227,17 @@ def test_commands_in_blocks_and_spans_exist(page: str, help_options: dict[str, s
             assert options_in(" ".join(words)) <= help_options[command], words
 
 
-def test_the_python_of_the_readme_fits_the_public_names() -> None:
-    text = "\n".join(block.text for block in blocks(PAGES["README.md"]) if block.language == "python")
+@pytest.mark.parametrize(("page", "least"), [("README.md", 4), ("docs/api.md", 7)])
+def test_the_python_of_a_page_fits_the_public_names(page: str, least: int) -> None:
+    text = "\n".join(block.text for block in blocks(PAGES[page]) if block.language == "python")
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     ours = [call for call in calls if ast.unparse(call.func).startswith("calib8.")]
-    assert len(ours) >= 4
+    assert len(ours) >= least
     for call in ours:
         function = attrgetter(ast.unparse(call.func).removeprefix("calib8."))(calib8)
         keywords = {keyword.arg: None for keyword in call.keywords if keyword.arg is not None}
         inspect.signature(function).bind(*call.args, **keywords)
+
+
+def test_the_readme_can_be_read_in_a_few_minutes() -> None:
+    assert len(PAGES["README.md"].split()) <= 900
