@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in (
-        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))),
+        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))),
         *sorted((ROOT / "csrc").rglob("README.md")),
     )
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import math
 import os
 import re
 import shlex
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 from pages import CLI, PYTHON, QUANTIZATION, TRAINING, blocks, rows, sections
+from shown import DIGITS, INT8_DIGITS, alike
 from typer.testing import CliRunner
 
 import calib8
@@ -25,41 +25,6 @@ import calib8.training
 from calib8.cli import app
 from calib8.demo import MODEL_PATH
 from calib8.training.simulation import BATCH_NORMS, RANGES
-
-SPEED = re.compile(r"\d+\.\d(?=\s+\d+\.\d kB)")
-"""Images per second: the figure before the size."""
-
-TOKEN = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?|\w+|[^\w\s]")
-
-DIGITS = 5e-3
-"""Relative; float inference on other CPUs differs in later digits only."""
-
-INT8_DIGITS = 0.1
-"""Relative; what ONNX Runtime computes from codes may differ more between types of CPU."""
-
-
-def alike(shown: str, printed: str, tolerance: float = DIGITS) -> bool:
-    """Equal but for white space, the speed and, within the tolerance, numbers; ``…`` stands for anything."""
-    given = TOKEN.findall(SPEED.sub("speed", printed))
-    pieces = [TOKEN.findall(piece) for piece in SPEED.sub("speed", shown).split("…")]
-    position = 0
-    for index, piece in enumerate(pieces):
-        last = len(given) - len(piece)
-        starts = range(position, last + 1) if index else range(min(1, last + 1))
-        if index == len(pieces) - 1:
-            starts = range(last, last + 1) if last in starts else range(0)
-        found = [s for s in starts if all(same(a, b, tolerance) for a, b in zip(piece, given[s:]))]  # noqa: B905
-        if not found:
-            return False
-        position = found[0] + len(piece)
-    return True
-
-
-def same(left: str, right: str, tolerance: float) -> bool:
-    with contextlib.suppress(ValueError):
-        return left == right or math.isclose(float(left), float(right), rel_tol=tolerance, abs_tol=2e-5)
-    return False
-
 
 INFERENCE = ("calib8.calibrate(", "found.")
 """Examples that print what the float demo network computed: other CPUs may compute other last digits."""

@@ -41,6 +41,11 @@ from calib8.repair.repairs import REPAIRS
 from calib8.scheme import ACTIVATION_TYPES, ANY_FUNCTION, TARGETS
 from test_architecture import RANK
 
+WITH_COMMANDS = (
+    "README.md", "CONTRIBUTING.md", "docs/cli.md", "docs/coming_from.md", "docs/faq.md", "docs/python.md",
+)  # fmt: skip
+"""Pages whose commands are looked at here; those of the pages to learn from run (``test_lessons.py``)."""
+
 PRINT_HELP = """
 import json, sys
 from typer.testing import CliRunner
@@ -210,7 +215,7 @@ def test_files_that_are_named_exist(page: str) -> None:
             assert full.exists() or full.with_suffix(".py").exists(), path
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/cli.md", "docs/python.md"])
+@pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_commands_in_blocks_and_spans_exist(page: str, help_options: dict[str, set[str]]) -> None:
     texts = [block.text for block in blocks(PAGES[page]) if block.language in ("sh", "console")]
     texts += re.findall(r"`(calib8 [^`]*)`", PAGES[page])
@@ -246,12 +251,17 @@ def _options_of(page: str) -> dict[str, str]:
     return {row[0].strip("`").replace("`", ""): row[1] for row in found}
 
 
-def test_the_python_of_the_readme_fits_the_public_names() -> None:
-    text = "\n".join(block.text for block in blocks(PAGES["README.md"]) if block.language == "python")
+@pytest.mark.parametrize(("page", "least"), [("README.md", 4), ("docs/api.md", 7)])
+def test_the_python_of_a_page_fits_the_public_names(page: str, least: int) -> None:
+    text = "\n".join(block.text for block in blocks(PAGES[page]) if block.language == "python")
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
     ours = [call for call in calls if ast.unparse(call.func).startswith("calib8.")]
-    assert len(ours) >= 4
+    assert len(ours) >= least
     for call in ours:
         function = attrgetter(ast.unparse(call.func).removeprefix("calib8."))(calib8)
         keywords = {keyword.arg: None for keyword in call.keywords if keyword.arg is not None}
         inspect.signature(function).bind(*call.args, **keywords)
+
+
+def test_the_readme_can_be_read_in_a_few_minutes() -> None:
+    assert len(PAGES["README.md"].split()) <= 900
