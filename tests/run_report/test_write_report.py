@@ -192,3 +192,15 @@ def test_normalizations_that_a_repair_estimated_are_compared_as_it_made_them(tmp
     assert "Compared with the float model on 19 of the 20 samples held back" in text
     figures = [float(one) for one in re.findall(r'data-cumulative="([\d.]+)"', text)]
     assert len(figures) == 4 and min(figures) > 30.0  # beside the own ones of the model 3.1 at most
+
+
+def test_the_page_of_a_real_network_is_small(shared_data: Path, tmp_path: Path) -> None:
+    made = calib8.quantize(
+        shared_data / "models/mobilenet_v2_torchvision.onnx", shared_data / "imagenet/calib",
+        preprocess="torchvision", samples=8, method="mse", repair=("none",),
+    )  # fmt: skip
+    page = tmp_path / "run.html"
+    calib8.write_report(made, page)
+    text = page.read_text(encoding="utf-8")
+    assert text.count('id="tensor-data-') >= 60 and text.count("data:image/jpeg") == 8
+    assert page.stat().st_size < 600_000
