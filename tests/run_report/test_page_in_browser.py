@@ -203,7 +203,8 @@ def test_long_chains_are_blocks_that_open(shown: Callable[..., Shown]) -> None:
     assert len(one.driver.find_elements("css selector", ".node")) == 1
     one.driver.get(one.driver.current_url.partition("#")[0] + "#layer-5")
     assert one.one("#layer-name").text == "layer 194"
-    assert len(one.driver.find_elements("css selector", ".node.selected")) == 1  # out of its block
+    [chosen] = one.driver.find_elements("css selector", ".node.selected")  # out of its block
+    assert one.js("return arguments[0].querySelector('title').textContent", chosen) == "layer 194"
 
 
 def test_names_that_want_to_break_out_are_read_and_do_nothing(shown: Callable[..., Shown]) -> None:

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from example_reports import NASTY, report
 
+from calib8.run_report.marked_up import LIMITS, loss_class
 from calib8.run_report.page import packed, page
 from calib8.run_report.told import Headline, RunReport, Work
 
@@ -156,3 +157,10 @@ def test_texts_are_worded_for_their_reader() -> None:
 
     told = replace(report(2), work=Work(notes=(f"Give {parameter('judge_data')}",)))
     assert "Give judge_data" in page(told) and "Give --judge-data" in page(told, typed=True)
+
+
+def test_script_and_page_part_losses_at_the_same_limits(text: str) -> None:
+    found = re.search(r"const LIMITS = \[([\d, ]+)\];", text)
+    assert found is not None
+    assert tuple(float(one) for one in found[1].split(",")) == LIMITS
+    assert [loss_class(value) for value in (-5.0, 9.9, 10.0, 39.9, 40.0)] == ["q0", "q0", "q1", "q3", "q4"]

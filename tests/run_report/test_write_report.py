@@ -21,7 +21,7 @@ from calib8.run_report.side_by_side import sqnr_of_samples
 from calib8.run_report.stage_times import StageTimes
 from calib8.run_report.words import size
 from calib8.tasks.branches import Branch, Meaning, Piece
-from small_nets import classifier
+from small_nets import classifier, conv_chain
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +180,27 @@ def test_quiet_samples_are_no_bad_ones() -> None:
     ]
     assert sqnr_of_samples(expected, found, Meaning(parts)) == pytest.approx([20.0, 40.0, 120.0, -np.inf])
     assert sqnr_of_samples([], [], Meaning(())) == []
+
+
+def test_normalizations_that_a_repair_estimated_are_compared_as_it_made_them(tmp_path: Path) -> None:
+    proto = conv_chain()
+    data = np.random.default_rng(0).normal(2, 3, size=(40, 4, 8, 8)).astype(np.float32)
+    made = calib8.quantize(proto, data, repair=("bn",))
+    assert made.repaired is not None and made.repaired.estimated is not None
+    calib8.write_report(made, tmp_path / "run.html")
+    text = (tmp_path / "run.html").read_text(encoding="utf-8")
+    assert "Compared with the float model on 19 of the 20 samples held back" in text
+    figures = [float(one) for one in re.findall(r'data-cumulative="([\d.]+)"', text)]
+    assert len(figures) == 4 and min(figures) > 30.0  # beside the own ones of the model 3.1 at most
+
+
+def test_the_page_of_a_real_network_is_small(shared_data: Path, tmp_path: Path) -> None:
+    made = calib8.quantize(
+        shared_data / "models/mobilenet_v2_torchvision.onnx", shared_data / "imagenet/calib",
+        preprocess="torchvision", samples=8, method="mse", repair=("none",),
+    )  # fmt: skip
+    page = tmp_path / "run.html"
+    calib8.write_report(made, page)
+    text = page.read_text(encoding="utf-8")
+    assert text.count('id="tensor-data-') >= 60 and text.count("data:image/jpeg") == 8
+    assert page.stat().st_size < 600_000

@@ -63,7 +63,8 @@ def of_quantization(result: Quantization, seen: SideBySide | None, around: Aroun
 
 def _headline(result: Quantization, seen: SideBySide | None, around: Around) -> Headline:
     verdict = result.verdict or unjudged("no verdict was asked for")
-    figures = [figure for task in verdict.tasks for figure in task_figures(task.figures, "against FP32")]
+    truth = f"against FP32, on {samples(verdict.samples)}"
+    figures = [figure for task in verdict.tasks for figure in task_figures(task.figures, truth)]
     if seen is not None and seen.comparison is not None:
         found = output_figures(seen.comparison)
         figures += [one for one in found if one.label not in {figure.label for figure in figures}]
@@ -98,8 +99,9 @@ def _facts(result: Quantization, around: Around) -> Iterator[Figure]:
         yield Figure("effort", done.effort or "repairs named", held)
     if result.spots:
         yield Figure("16-bit codes", f"{len(result.spots)} tensors")
-    difference = f"{result.prepared.max_abs_diff:.2g} at most"
-    yield Figure("prepared model", difference, "its outputs against the original's")
+    difference = result.prepared.max_abs_diff
+    differs = f"outputs differ by {difference:.2g} at most" if difference else "same outputs"
+    yield Figure("prepared model", differs, "against the original, on a sample")
 
 
 def _methods(result: Quantization) -> tuple[tuple[str, int], ...]:

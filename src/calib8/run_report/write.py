@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from calib8.analysis.comparison import Comparison
 from calib8.analysis.evaluation import Evaluation
+from calib8.analysis.model_bytes import model_bytes_on_disk
 from calib8.analysis.model_pair import Model
 from calib8.analysis.runtimes import is_float_model
 from calib8.data.reading import NOTHING_READ, Reading, SampleWords
@@ -40,7 +41,7 @@ from calib8.run_report.told import RunReport
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tasks.verdict import unjudged
-from calib8.tflite.magic import claims_to_be_tflite
+from calib8.tflite.magic import claims_to_be_tflite, is_tflite_name
 from calib8.tuning.tune import Tuning
 
 if TYPE_CHECKING:
@@ -171,18 +172,30 @@ def _of_quantization(result: Quantization, asked: Asked) -> RunReport:
     calibration = result.calibration
     dataset = None if calibration is None else calibration.dataset
     binned = calibration is not None and all(one.binned for one in calibration.statistics.tensors.values())
-    fp32, int8 = asked.fp32, ir.to_proto(result.model)
-    if fp32 is None:
-        done = result.repaired
-        known = None if done is None else done.reference
-        fp32 = ir.to_proto(known or result.prepared.model)
-        kept = [entry for entry in int8.metadata_props if entry.key != PREFIX + BATCH_NORMS]
-        del int8.metadata_props[:]
-        int8.metadata_props.extend(kept)
     if dataset is None:
         dataset = asked.dataset(result.prepared.model, ())
+    if dataset is None:
+        return of_quantization(result, None, asked.around)
+    fp32, int8 = _models(result, asked)
     seen = asked.seen(fp32, int8, dataset, made=result, counted=not binned)
     return of_quantization(result, seen, asked.around)
+
+
+def _models(result: Quantization, asked: Asked) -> tuple[Model, Model]:
+    """The float model and what was made of it: files as far as there are some.
+
+    Without the file of the float model it is the prepared one, with the batch normalizations that a repair
+    estimated, where one did.
+    """
+    file = asked.around.int8
+    if asked.fp32 is not None:
+        return asked.fp32, ir.to_proto(result.model) if file is None or is_tflite_name(file) else file
+    known = None if result.repaired is None else result.repaired.reference
+    int8 = ir.to_proto(result.model)
+    kept = [entry for entry in int8.metadata_props if entry.key != PREFIX + BATCH_NORMS]
+    del int8.metadata_props[:]
+    int8.metadata_props.extend(kept)
+    return ir.to_proto(result.prepared.model if known is None else known), int8
 
 
 def _of_comparison(result: Comparison, asked: Asked) -> RunReport:
@@ -216,7 +229,7 @@ def _of_tuning(result: Tuning, asked: Asked) -> RunReport:
 
 def _of_evaluations(result: Sequence[Evaluation], asked: Asked) -> RunReport:
     paths = [_file(one.model) for one in result]
-    sizes = [None if path is None else path.stat().st_size for path in paths]
+    sizes = [None if path is None else model_bytes_on_disk(path) for path in paths]
     plain = [path for path in paths if path is not None and path.suffix == ".onnx"]
     fp32 = next((path for path in plain if is_float_model(path)), None)
     int8 = next((path for path in plain if not is_float_model(path) and _is_qdq(path)), None)

@@ -22,7 +22,7 @@ function element(tag, attributes, ...children) {
 
 // A name that a line may end in, behind the signs that part it.
 function breakable(name) {
-  const pieces = name.split(/(?<=[/_.])/);
+  const pieces = name.match(/[^/_.]*[/_.]|[^/_.]+$/g) || [name];
   return pieces.flatMap((piece, n) => (n === 0 ? [piece] : [document.createElement("wbr"), piece]));
 }
 
