@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import shlex
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -64,3 +65,25 @@ def run_page(page: str) -> Ran:
             assert alike(f"…\n{block.text}…", f"\n{printed}", INT8_DIGITS), f"{where}: printed was\n{printed}"
             shown += 1
     return Ran(ran, examples, shown)
+
+
+def run_notebook(notebook: str) -> int:
+    """Runs the cells of code of a notebook in the current folder; stored outputs must be what is printed.
+
+    Returns: how many cells have a stored output.
+    """
+    names: dict[str, Any] = {"__name__": "lesson"}
+    stored = 0
+    for index, cell in enumerate(json.loads((ROOT / notebook).read_text(encoding="utf-8"))["cells"]):
+        if cell["cell_type"] != "code":
+            continue
+        where = f"{notebook}, cell {index}"
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile("".join(cell["source"]), where, "exec"), names)
+        for shown in cell["outputs"]:
+            assert alike("".join(shown["text"]), output.getvalue(), INT8_DIGITS), (
+                f"{where}: {output.getvalue()}"
+            )
+            stored += 1
+    return stored
