@@ -85,8 +85,9 @@ def test_other_values_are_refused(result: Any, tmp_path: Path) -> None:
 
 
 def test_paths_are_checked_first(tmp_path: Path) -> None:
-    for path, error in ((tmp_path / "run.pdf", UsageError), (tmp_path, OutputError), (3, UsageError)):
-        with pytest.raises(error):
+    paths = {tmp_path / "run.pdf": "not the name of a page", tmp_path: "is a folder", 3: "not a path"}
+    for path, problem in paths.items():
+        with pytest.raises((UsageError, OutputError), match=problem):
             calib8.write_report(None, path)  # type: ignore[arg-type]
 
 

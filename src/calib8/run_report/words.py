@@ -11,7 +11,6 @@ from calib8.data.preprocess import Preprocess
 from calib8.parameters import with_both
 from calib8.run_report.told import Figure
 from calib8.tasks.judges.interface import FIGURES
-from calib8.tasks.task_verdicts import TaskVerdict
 from calib8.tasks.verdict import Verdict
 
 NOTHING: Final = "–"
@@ -61,13 +60,7 @@ def size_figures(fp32: int | None, int8: int | None) -> tuple[Figure, ...]:
 
 def verdict_words(verdict: Verdict, where: str) -> str:
     """What judged, and on which samples: the text of a verdict without its word."""
-    if verdict.why:
-        return verdict.why
-    told = verdict.deciding
-    alone = len(told) == 1 and isinstance(told[0], TaskVerdict)
-    each = [with_both(one.text) if alone else f"{one.name}: {with_both(one.text)}" for one in told]
-    each += [with_both(task.text) for task in verdict.tasks if task.state == "unknown"]
-    return f"{'; '.join(each)}; on {where}"
+    return verdict.why or f"{with_both(verdict.grounds)}; on {where}"
 
 
 def task_figures(figures: Mapping[str, float], truth: str) -> tuple[Figure, ...]:

@@ -88,15 +88,20 @@ class Verdict:
         """Such as ``visibly damaged: 91.2 % of FP32's 312 objects … ; on 64 samples held back``."""
         if self.why:
             return f"{WORDS['unknown']}: {self.why}"
+        samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
+        where = f"the {samples} it was made from: no proof" if self.shared else f"{samples} held back"
+        return Text(f"{WORDS[self.state]}: {with_both(self.grounds)}; on {where}")
+
+    @property
+    def grounds(self) -> str:
+        """What the word comes from, in words: the text without the word and the samples."""
         told = self.deciding
         alone = len(told) == 1 and isinstance(told[0], TaskVerdict)
         each = [with_both(one.text) for one in told]
         if not alone:
             each = [f"{self._named(one)}: {text}" for one, text in zip(told, each, strict=True)]
         each += [task.text for task in self.tasks if task.state == "unknown"]
-        samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
-        where = f"the {samples} it was made from: no proof" if self.shared else f"{samples} held back"
-        return Text(f"{WORDS[self.state]}: {'; '.join(each)}; on {where}")
+        return Text("; ".join(each))
 
     def _named(self, one: TaskVerdict | BranchVerdict) -> str:
         """With its own word where that is another one than that of the whole."""
