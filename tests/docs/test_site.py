@@ -66,6 +66,11 @@ def test_links_lead_to_the_page_of_the_site(site: ModuleType, name: str, text: s
     assert site.linked(text, name) == wanted
 
 
+def test_pipes_in_code_of_a_table_are_shown_as_such(site: ModuleType) -> None:
+    row = "| `--data DIR\\|FILE` | a \\| b | `x` |"
+    assert site.linked(row, "cli.md") == "| `--data DIR|FILE` | a \\| b | `x` |"
+
+
 def test_the_reference_gets_the_docstrings_behind_each_table(site: ModuleType) -> None:
     text = "| name | is |\n|---|---|\n| `calib8.tune` | x |\n| `calib8.lint` | y |\n\nEnd."
     assert site.with_docstrings(text).split() == [
