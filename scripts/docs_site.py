@@ -81,12 +81,17 @@ def slug(title: str, separator: str) -> str:
 
 
 def linked(text: str, name: str) -> str:
-    """The text of a page of the site with its links turned; code is left as it is."""
+    """The text of a page of the site with its links turned; blocks of code are left as they are."""
     pieces = _CODE.split(text)
     return "".join(
-        piece if index % 2 else _LINK.sub(lambda link: turned(link, name), piece)
+        piece if index % 2 else _LINK.sub(lambda link: turned(link, name), with_plain_pipes(piece))
         for index, piece in enumerate(pieces)
     )
+
+
+def with_plain_pipes(text: str) -> str:
+    """A Git host wants ``\\|`` in code within a table, MkDocs shows its backslash."""
+    return re.sub(r"`[^`\n|]*\\\|[^`\n]*`", lambda span: span[0].replace("\\|", "|"), text)
 
 
 def turned(link: re.Match[str], name: str) -> str:

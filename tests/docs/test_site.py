@@ -7,7 +7,7 @@ import re
 from types import ModuleType
 
 import pytest
-from pages import PAGES, ROOT
+from pages import PAGES, ROOT, prose
 
 import calib8
 
@@ -64,6 +64,17 @@ def test_the_reference_lists_every_public_name_once() -> None:
 )
 def test_links_lead_to_the_page_of_the_site(site: ModuleType, name: str, text: str, wanted: str) -> None:
     assert site.linked(text, name) == wanted
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lists_in_lists_are_indented_so_that_both_see_them(page: str) -> None:
+    """By four blanks: MkDocs takes fewer for a part of the paragraph."""
+    assert re.findall(r"^ {1,3}(?:- |\d+\. ).*$", prose(PAGES[page]), re.MULTILINE) == []
+
+
+def test_pipes_in_code_of_a_table_are_shown_as_such(site: ModuleType) -> None:
+    row = "| `--data DIR\\|FILE` | a \\| b | `x` |"
+    assert site.linked(row, "cli.md") == "| `--data DIR|FILE` | a \\| b | `x` |"
 
 
 def test_the_reference_gets_the_docstrings_behind_each_table(site: ModuleType) -> None:
