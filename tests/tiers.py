@@ -60,7 +60,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "quantization": ("corrections", "insert", "insert_one_layer", "spot_ranges", "weights"),
     "repair": ("channel_extremes", "channel_noise", "cross_layer", "layer_windows", "refit", "unit_order"),
     "report": ("curves",),
-    "run_report": ("layout", "network", "pictures", "report_page", "tensor_charts"),
+    "run_report": ("drawn_samples", "network", "network_layout", "report_page", "tensor_charts"),
     "session": ("session",),
     "tasks": (
         "boxes", "characters", "figures", "judged", "meaning", "named", "objects", "task_verdicts",

@@ -15,6 +15,7 @@ OWN: Final = "calib8"
 
 ADDS: Final = {
     "bench": "other tools, to compare with in benchmarks",
+    "docs": "the documentation as a site",
     "litert": "TFLite models in LiteRT",
     "openvino": "models in OpenVINO",
     "qat": "PyTorch modules: quantization, training",
