@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -20,41 +19,14 @@ from calib8.pipeline import calibrate
 from calib8.qparams import UINT8
 from calib8.report.page import chart_library, check_report_installed, page, write_page
 from calib8.report.pictures import TensorPicture, pictures
+from html_reader import Reader, assert_whole
 
 NASTY = "</script><img src=x onerror=alert(1)> & \"'\u202e\ud800\n\x00é"
-VOID = {"meta", "input", "br"}
 
 
 def drawn(**tensors: np.ndarray) -> tuple[TensorPicture, ...]:
     statistics = statistics_of(**tensors)
     return pictures(statistics, choose_table(statistics, UINT8, "entropy"), UINT8)
-
-
-class Reader(HTMLParser):
-    """Elements, their texts, and whether every one is closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[tuple[dict[str, str | None], str]] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "script":
-            self.scripts.append((dict(attrs), ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            attributes, text = self.scripts.pop()
-            self.scripts.append((attributes, text + data))
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +40,7 @@ def read(text: str) -> Reader:
 
 
 def test_every_element_is_closed_and_every_id_is_there_once(read: Reader) -> None:
-    assert read.open == []
-    ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
-    assert len(ids) == len(set(ids))
+    assert_whole(read)
 
 
 def test_the_script_finds_the_elements_that_it_asks_for(text: str, read: Reader) -> None:
@@ -103,7 +73,7 @@ def test_names_cannot_break_out(text: str, read: Reader) -> None:
 
 def test_the_numbers_of_every_tensor_are_in_a_script_of_its_own(read: Reader) -> None:
     tensors = drawn(**distributions(), **{NASTY: np.ones(3, np.float32)})
-    data = {a["id"]: json.loads(t) for a, t in read.scripts if a.get("type") == "application/json"}
+    data = {name: json.loads(text) for name, text in read.data.items()}
     rows = [a for tag, a in read.elements if tag == "tr" and "data-index" in a]
     assert len(data) == len(tensors) + 1 and len(rows) == len(tensors)
     for index, (tensor, row) in enumerate(zip(tensors, rows, strict=True)):

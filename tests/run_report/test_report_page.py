@@ -5,44 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 from example_reports import NASTY, report
 
 from calib8.run_report.marked_up import LIMITS, loss_class
 from calib8.run_report.page import packed, page
-from calib8.run_report.told import Headline, RunReport, Work
-
-VOID = {"meta", "input", "br", "wbr", "img"}
-
-
-class Reader(HTMLParser):
-    """Elements, and whether every one is closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.data: dict[str, str] = {}
-        self.words = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        _, attributes = self.elements[-1] if self.elements else ("", {})
-        if self.open and self.open[-1] == "script" and attributes.get("type") == "application/json":
-            self.data[attributes["id"] or ""] = data
-        elif self.open and self.open[-1] not in ("script", "style"):
-            self.words += data
+from calib8.run_report.told import Attempt, Headline, RunReport, Work
+from html_reader import Reader, assert_whole
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +26,7 @@ def read(text: str) -> Reader:
 
 
 def test_every_element_is_closed_and_every_id_is_there_once(read: Reader) -> None:
-    assert read.open == []
-    ids = [attributes["id"] for _, attributes in read.elements if "id" in attributes]
-    assert len(ids) == len(set(ids))
+    assert_whole(read)
 
 
 def test_the_script_finds_the_elements_that_it_asks_for(text: str, read: Reader) -> None:
@@ -157,6 +125,9 @@ def test_texts_are_worded_for_their_reader() -> None:
 
     told = replace(report(2), work=Work(notes=(f"Give {parameter('judge_data')}",)))
     assert "Give judge_data" in page(told) and "Give --judge-data" in page(told, typed=True)
+    tried = Attempt(f"by {parameter('method', 'mse')}", 1.0, 2.0, kept=False)
+    told = replace(told, work=Work(attempts=(tried,)))
+    assert "by method=&#x27;mse&#x27;" in page(told) and "by --method mse" in page(told, typed=True)
 
 
 def test_script_and_page_part_losses_at_the_same_limits(text: str) -> None:

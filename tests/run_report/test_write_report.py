@@ -12,14 +12,13 @@ import onnx
 import pytest
 
 import calib8
+from calib8.analysis.cpu_limits import processor_here
 from calib8.errors import OutputError, UsageError
-from calib8.remedies import Wish, diagnose
-from calib8.run_report.environment import environment, processor_name
-from calib8.run_report.of_judged import wish_words
+from calib8.remedies import diagnose
+from calib8.run_report.environment import environment
 from calib8.run_report.of_tune import pareto_front, weight_bytes, weight_counts
 from calib8.run_report.side_by_side import sqnr_of_samples
 from calib8.run_report.stage_times import StageTimes
-from calib8.run_report.words import size
 from calib8.tasks.branches import Branch, Meaning, Piece
 from small_nets import classifier, conv_chain
 
@@ -115,25 +114,10 @@ def test_times_of_stages_are_added() -> None:
     assert times.told() == (("opening", 2.0), ("a", 6.0), ("b", 1.0))
 
 
-def test_the_environment_is_told(tmp_path: Path) -> None:
+def test_the_environment_is_told() -> None:
     told = {figure.label: figure.value for figure in environment(2)}
     assert told["onnxruntime"].count(".") >= 1 and told["threads"].startswith("2 of ")
-    (tmp_path / "cpuinfo").write_text("processor : 0\nmodel name\t: Some CPU\nmodel name\t: Some CPU\n")
-    assert processor_name(tmp_path / "cpuinfo") == "Some CPU"
-    assert processor_name(tmp_path / "none")
-
-
-def test_sizes_and_wishes_in_words() -> None:
-    assert [size(n) for n in (999, 1000, 3_550_000, 2_500_000_000)] == [
-        "999 B",
-        "1.0 kB",
-        "3.5 MB",
-        "2.50 GB",
-    ]
-    assert (
-        wish_words(Wish(repairs=("bias",), keep_float=("a", "b"))) == "repair with bias; keep in float: a, b"
-    )
-    assert wish_words(Wish()) == "calibrate again" and "mse" in wish_words(Wish("mse"))
+    assert told["processor"] == processor_here().name
 
 
 def test_what_cannot_be_run_once_more_is_told(files: tuple[Path, Path, np.ndarray], tmp_path: Path) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Final
 
-from calib8.processors import usable_cores
+from calib8.analysis.cpu_limits import processor_here
+from calib8.analysis.required_packages import installed_version
 from calib8.run_report.told import Figure
 
 PACKAGES: Final = ("calib8", "onnxruntime", "onnx", "numpy")
@@ -22,29 +21,13 @@ def environment(threads: int) -> tuple[Figure, ...]:
     """
     from calib8.engine.run import default_isa
 
-    versions = tuple(Figure(name, _version(name)) for name in PACKAGES)
+    versions = tuple(Figure(name, installed_version(name) or "not installed") for name in PACKAGES)
+    processor = processor_here()
     return (
         *versions,
         Figure("Python", platform.python_version()),
         Figure("system", f"{platform.system()} {platform.machine()}"),
-        Figure("processor", processor_name()),
+        Figure("processor", processor.name),
         Figure("instruction set of the engine", default_isa()),
-        Figure("threads", f"{threads} of {usable_cores()} cores"),
+        Figure("threads", f"{threads} of {processor.usable} cores"),
     )
-
-
-def processor_name(source: Path = Path("/proc/cpuinfo")) -> str:
-    """The name of the processor; that of its kind where the system tells no other."""
-    try:
-        lines = source.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, "") or platform.processor() or platform.machine()
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx_ir as ir
+from rich.filesize import decimal
 
 from calib8.analysis.comparison import Comparison
 from calib8.analysis.evaluation import Evaluation
 from calib8.analysis.findings import Finding as Cause
 from calib8.parameters import with_both
-from calib8.remedies import Treatment, Wish
+from calib8.remedies import Treatment
 from calib8.run_report.around import Around
 from calib8.run_report.layers import Inside, Known, inside
 from calib8.run_report.side_by_side import SideBySide
@@ -30,7 +31,6 @@ from calib8.run_report.words import (
     decibels,
     output_figures,
     percent,
-    size,
     size_figures,
     task_figures,
     verdict_words,
@@ -98,8 +98,7 @@ def of_treatment(found: Treatment, seen: SideBySide | None, model: ir.Model, aro
     work = Work(
         (Figure("float model", comparison.fp32), Figure("int8 model", comparison.int8)),
         attempts=tuple(
-            Attempt(wish_words(one.wish), diagnosis.sqnr_db, one.sqnr_db, kept=False)
-            for one in found.remedies
+            Attempt(one.text, diagnosis.sqnr_db, one.sqnr_db, kept=False) for one in found.remedies
         ),
         findings=tuple(map(_finding, diagnosis.findings)),
         notes=(diagnosis.fallback,) if diagnosis.fallback else (),
@@ -113,20 +112,6 @@ def of_treatment(found: Treatment, seen: SideBySide | None, model: ir.Model, aro
     return _report(
         Path(title).name, "diagnose", headline, work, Models(), told, seen, around,
     )  # fmt: skip
-
-
-def wish_words(wish: Wish) -> str:
-    """What a remedy does."""
-    parts = []
-    if wish.repairs:
-        parts.append(f"repair with {', '.join(wish.repairs)}")
-    if wish.keep_float:
-        parts.append(f"keep in float: {', '.join(wish.keep_float)}")
-    if wish.without_ranges:
-        parts.append(f"leave out the given range of {', '.join(wish.without_ranges)}")
-    if wish.method or not parts:
-        parts.append(f"calibrate again{f' by {wish.method}' if wish.method else ''}")
-    return "; ".join(parts)
 
 
 def _known(
@@ -229,7 +214,7 @@ def _models(found: Sequence[Evaluation], sizes: Sequence[int | None]) -> Models:
             (
                 one.runtime, str(one.images), percent(one.top1), percent(one.top5), percent(one.agreement),
                 decibels(one.sqnr_db), NOTHING if one.failure else f"{one.images_per_second:.1f}",
-                NOTHING if count is None else size(count),
+                NOTHING if count is None else decimal(count),
                 *(_told(one).get(name, NOTHING) for name in names),
             ),
         )

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from rich.filesize import decimal
+
 from calib8.run_report.marked_up import (
     Words,
     breakable,
@@ -18,7 +20,7 @@ from calib8.run_report.marked_up import (
     table,
 )
 from calib8.run_report.told import Answer, Attempt, Figure, LayerRow, RunReport, SampleShown, Work
-from calib8.run_report.words import NOTHING, decibels, size
+from calib8.run_report.words import NOTHING, decibels
 
 
 def verdict_section(report: RunReport, say: Words) -> str:
@@ -292,7 +294,7 @@ def candidates_section(report: RunReport, say: Words) -> str:
     rows = (
         [
             f"{place}{', chosen' * one.chosen}", say(one.name), str(one.floats), f"{one.cost:.2f}",
-            NOTHING if one.weights is None else size(one.weights), f"{one.value:.4g}", f"{one.bound:.4g}",
+            NOTHING if one.weights is None else decimal(one.weights), f"{one.value:.4g}", f"{one.bound:.4g}",
             "yes" if one.front else "no", "yes" if one.kept else "no",
         ]
         for place, one in enumerate(found.shown, 1)

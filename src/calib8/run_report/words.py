@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
+from rich.filesize import decimal
+
 from calib8.analysis.comparison import Comparison
 from calib8.data.preprocess import Preprocess
 from calib8.parameters import with_both
@@ -41,21 +43,13 @@ def where_compared(where: str, note: str, *, compared: bool) -> str:
     return f"The layers could not be compared: {note}"
 
 
-def size(count: int) -> str:
-    """Bytes, such as ``3.6 MB``."""
-    for unit, limit in (("B", 1e3), ("kB", 1e6), ("MB", 1e9)):
-        if count < limit:
-            return f"{count} B" if unit == "B" else f"{1e3 * count / limit:.1f} {unit}"
-    return f"{count / 1e9:.2f} GB"
-
-
 def size_figures(fp32: int | None, int8: int | None) -> tuple[Figure, ...]:
     """Sizes in bytes of both models; None: not known."""
     if int8 is None:
         return ()
     if not fp32:
-        return (Figure("size", size(int8)),)
-    return (Figure("size", size(int8), f"{100.0 * int8 / fp32:.0f} % of FP32's {size(fp32)}"),)
+        return (Figure("size", decimal(int8)),)
+    return (Figure("size", decimal(int8), f"{100.0 * int8 / fp32:.0f} % of FP32's {decimal(fp32)}"),)
 
 
 def verdict_words(verdict: Verdict, where: str) -> str:

@@ -165,7 +165,7 @@ def _told(result: Any, asked: Asked) -> RunReport:
     if isinstance(several, list | tuple) and several and all(isinstance(one, Evaluation) for one in several):
         return _of_evaluations(several, asked)
     problem = f"is of type {type(result).__name__}, of which no report is known"
-    raise UsageError("result", problem, "Give what quantize, evaluate, compare or tune returned")
+    raise UsageError("result", problem, "Give what quantize, evaluate, compare, diagnose or tune returned")
 
 
 def _of_quantization(result: Quantization, asked: Asked) -> RunReport:
