@@ -148,13 +148,10 @@ def shared_table(heading: str, found: dict[str, list[Entry]]) -> str:
     usual = max(all_takers, key=all_takers.count)
     lines = []
     for entry, taking in zip(listed, all_takers, strict=True):
-        of = "" if taking == usual else f" Of {listing(taking, found)}."
+        of = "" if taking == usual else f" Taken by {listing(taking, found)}."
         lines.append(f"| {code(entry.names)} | {worded(entry)}{of} |")
-    head = (
-        f"Of {listing(usual, found)}, where nothing else is said:"
-        if len(lines) > 1
-        else f"Of {listing(usual, found)}:"
-    )
+    said = " unless a row says otherwise" if len(lines) > 1 else ""
+    head = f"Taken by {listing(usual, found)}{said}:"
     return "\n".join([head, "", "| option | meaning |", "|---|---|", *lines]) + "\n"
 
 
