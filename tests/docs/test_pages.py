@@ -54,7 +54,7 @@ WITH_COMMANDS = (
 
 WITH_OPTIONS = (
     "docs/quantization.md", "docs/python.md", "docs/preprocessing.md", "docs/inference.md", "docs/tflite.md",
-    "docs/report.md", "docs/diagnosis.md",
+    "docs/report.md", "docs/diagnosis.md", "docs/data.md",
 )  # fmt: skip
 
 PRINT_HELP = """
