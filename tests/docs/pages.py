@@ -16,7 +16,8 @@ PAGES = {
         *sorted((ROOT / "csrc").rglob("README.md")),
     )
 }
-CLI, QUANTIZATION = PAGES["docs/cli.md"], PAGES["docs/quantization.md"]
+CLI_PAGES = {name: text for name, text in PAGES.items() if name.startswith("docs/cli/")}
+CLI_INDEX, QUANTIZATION = PAGES["docs/cli/index.md"], PAGES["docs/quantization.md"]
 TRAINING, PYTHON = PAGES["docs/training.md"], PAGES["docs/python.md"]
 COMMANDS = (
     *(str(command.name) for command in app.registered_commands),
@@ -28,6 +29,25 @@ COMMANDS = (
     ),
 )
 """Also those of groups, such as ``table show``."""
+
+
+def page_of(command: str) -> str:
+    """The name of the page of a command; those of a group share one."""
+    return f"docs/cli/{command.split()[0]}.md"
+
+
+def json_of(command: str) -> str:
+    """The section of a command's page that lists the fields of its JSON."""
+    found = sections(PAGES[page_of(command)])
+    return found[f"JSON of {command}" if " " in command else "JSON"]
+
+
+def session_pages() -> list[str]:
+    """The pages whose sessions run in one folder, in order: the overview, then what its tables name."""
+    tables = CLI_INDEX[: CLI_INDEX.index("\n## ")]
+    links = (link for row in rows(tables) for cell in row for link in re.findall(r"\]\(([^)#]+)", cell))
+    paths = ((ROOT / "docs/cli" / link).resolve().relative_to(ROOT).as_posix() for link in links)
+    return list(dict.fromkeys(["docs/cli/index.md", *paths]))
 
 
 class Block(NamedTuple):

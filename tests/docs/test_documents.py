@@ -1,4 +1,4 @@
-"""Every field of the JSON documents is on the page of the command line."""
+"""Every field of the JSON documents is on the page of its command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
-from pages import CLI, rows, sections
+from pages import json_of, rows
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -160,10 +160,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     ],
 )
 def test_every_field_of_a_json_document_is_documented(command: str, documents: dict[str, list[Any]]) -> None:
-    parts = sections(CLI)
-    listed = rows(parts[f"`{command}`"])
+    listed = rows(json_of(command))
     if command == "quantize":
-        shared = rows(parts["`calibrate`"])
+        shared = rows(json_of("calibrate"))
         listed += [row for row in shared if row[0].startswith(("`preflight.", "`calibration."))]
     documented = {field for row in listed for field in re.findall(r"`([^`]+)`", row[0])}
     written = {path for document in documents[command] for path in paths(document, documented)}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import CLI, PYTHON, QUANTIZATION, TRAINING, blocks, rows, sections
+from pages import PAGES, PYTHON, QUANTIZATION, TRAINING, blocks, rows, sections, session_pages
 from shown import DIGITS, INT8_DIGITS, alike
 from typer.testing import CliRunner
 
@@ -116,15 +116,20 @@ def commands_with_output(text: str) -> Iterator[tuple[dict[str, str], list[str],
         yield environment, words[len(environment) :], shown
 
 
+WITHOUT_SESSION = ("docs/data.md", "docs/python.md")
+"""Pages that the overview names whose Python is not of the session."""
+
+
 def test_the_sessions_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for file in MODEL_PATH.parent.glob("digits*"):
         shutil.copy(file, tmp_path)
     namespace: dict[str, Any] = {}
     run = 0
-    for block in blocks(CLI):
-        if block.language == "python":
-            exec(compile(block.text, f"docs/cli.md:{block.line}", "exec"), namespace)
+    for page, block in [(name, block) for name in session_pages() for block in blocks(PAGES[name])]:
+        where = f"{page}:{block.line}"
+        if block.language == "python" and page not in WITHOUT_SESSION:
+            exec(compile(block.text, where, "exec"), namespace)
         if block.language != "console":
             continue
         for environment, words, shown in commands_with_output(block.text):
@@ -134,10 +139,15 @@ def test_the_sessions_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Mo
             tolerance = (
                 INT8_DIGITS if words[1] in ("demo", "evaluate", "compare", "diagnose", "run") else DIGITS
             )
-            assert alike(shown, output, tolerance), f"docs/cli.md:{block.line}: {' '.join(words)}\n{output}"
+            assert alike(shown, output, tolerance), f"{where}: {' '.join(words)}\n{output}"
             run += 1
-    assert run >= 18
+    assert run >= 50
     assert Path("reference.json").read_bytes() == Path("digits.json").read_bytes()
+
+
+def test_every_session_runs() -> None:
+    with_sessions = {page for page, text in PAGES.items() if "\n```console\n" in text}
+    assert with_sessions <= set(session_pages())
 
 
 def ran(arguments: list[str], environment: dict[str, str]) -> str:

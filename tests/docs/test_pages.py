@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import json
 import math
@@ -11,17 +12,21 @@ import shlex
 import subprocess
 import sys
 from operator import attrgetter
+from types import ModuleType
 
 import pytest
 from pages import (
-    CLI,
+    CLI_INDEX,
+    CLI_PAGES,
     COMMANDS,
     PAGES,
     QUANTIZATION,
     ROOT,
     blocks,
+    json_of,
     loose_rows,
     options_in,
+    page_of,
     prose,
     rows,
     sections,
@@ -42,9 +47,15 @@ from calib8.scheme import ACTIVATION_TYPES, ANY_FUNCTION, TARGETS
 from test_architecture import RANK
 
 WITH_COMMANDS = (
-    "README.md", "CONTRIBUTING.md", "docs/cli.md", "docs/coming_from.md", "docs/faq.md", "docs/python.md",
+    "README.md", "CONTRIBUTING.md", "docs/coming_from.md", "docs/faq.md", "docs/python.md", "docs/tflite.md",
+    *(name for name in CLI_PAGES if "calib8 " in CLI_PAGES[name]),
 )  # fmt: skip
 """Pages whose commands are looked at here; those of the pages to learn from run (``test_lessons.py``)."""
+
+WITH_OPTIONS = (
+    "docs/quantization.md", "docs/python.md", "docs/preprocessing.md", "docs/inference.md", "docs/tflite.md",
+    "docs/report.md", "docs/diagnosis.md", "docs/data.md",
+)  # fmt: skip
 
 PRINT_HELP = """
 import json, sys
@@ -76,35 +87,83 @@ def help_options(help_texts: dict[str, str]) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_documents_exactly_its_options(command: str, help_options: dict[str, set[str]]) -> None:
-    parts = sections(CLI)
-    own = parts[command]
-    shared = re.search(r"It also takes: (.*?)\.(?: |\n)", own)
-    assert shared is not None
-    texts = [own, *(parts[title.capitalize()] for title in re.findall(r"\[(\w+)\]", shared[1]))]
-    documented = {option for text in texts for row in rows(text) for option in options_in(row[0])}
-    assert documented == help_options[command]
+    own, shared = tables_of(command)
+    assert options_in(" ".join(row[0] for row in own)) | shared == help_options[command]
+    explained = {option for row in rows(CLI_PAGES["docs/cli/options.md"]) for option in options_in(row[0])}
+    assert shared <= explained
 
 
-@pytest.mark.parametrize("page", ["docs/cli.md", "docs/quantization.md", "docs/python.md"])
+def tables_of(command: str) -> tuple[list[list[str]], set[str]]:
+    """Between the marks on the page of a command: rows of its own options, names of shared ones."""
+    page = PAGES[page_of(command)]
+    _, _, marked = page.partition(f"<!-- options of {command} -->\n")
+    listed = rows(marked.partition("<!-- end of options -->")[0])
+    head = next(index for index, row in enumerate(listed) if row[0] == "shared with others")
+    return listed[:head], options_in(" ".join(row[1] for row in listed[head + 2 :]))
+
+
+@pytest.fixture(scope="module")
+def option_tables() -> ModuleType:
+    """The script that writes the tables of options."""
+    spec = importlib.util.spec_from_file_location("option_tables", ROOT / "scripts" / "option_tables.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", CLI_PAGES)
+def test_the_tables_of_options_are_those_of_the_help(page: str, option_tables: ModuleType) -> None:
+    wanted = option_tables.written(CLI_PAGES[page], option_tables.helps())
+    assert CLI_PAGES[page] == wanted, "run: python scripts/option_tables.py"
+
+
+def test_every_command_and_every_shared_heading_has_a_table(option_tables: ModuleType) -> None:
+    marks = [mark.group(2, 3) for page in CLI_PAGES.values() for mark in option_tables.MARKED.finditer(page)]
+    found = option_tables.helps()
+    wanted = [("options of", command) for command in COMMANDS]
+    wanted += [("shared options:", heading) for heading in option_tables.groups(found)]
+    assert set(found) == set(COMMANDS)
+    assert sorted(marks) == sorted(wanted)
+
+
+def test_a_text_of_the_help_becomes_a_row(option_tables: ModuleType) -> None:
+    entry = option_tables.Entry(
+        "-o, --color rgb|bgr", "Order of 'a b', --mean; as x=1,2 in a.onnx or bgr.", "default: rgb", "Data"
+    )
+    assert option_tables.code(entry.names) == "`-o`, `--color rgb\\|bgr`"
+    wanted = "Order of `a b`, `--mean`; as `x=1,2` in `a.onnx` or `bgr`. Default: `rgb`."
+    assert option_tables.worded(entry) == wanted
+
+
+def test_every_command_is_in_the_table_of_commands_and_lists_its_json() -> None:
+    table = CLI_INDEX[: CLI_INDEX.index("| topic |")]
+    linked = dict(re.findall(r"\[`([\w -]+)`\]\(([^)]+)\)", table))
+    assert set(linked) == set(COMMANDS)
+    assert {
+        name for name, link in linked.items() if not page_of(name).endswith(link.partition("#")[0])
+    } == set()
+    assert {name for name in COMMANDS if name != "demo" and not rows(json_of(name))} == set()
+
+
+CLI_OPTIONS = ("--version", "--install-completion", "--show-completion")
+"""Those of the program itself."""
+
+
+@pytest.mark.parametrize("page", [*CLI_PAGES, *WITH_OPTIONS])
 def test_no_page_names_an_option_that_does_not_exist(page: str, help_options: dict[str, set[str]]) -> None:
-    known = set().union(*help_options.values()) | {"--version", "--install-completion", "--show-completion"}
+    known = set().union(*help_options.values()) | set(CLI_OPTIONS)
     assert options_in(PAGES[page]) <= known
-
-
-def test_the_groups_of_options_name_the_commands_that_take_them() -> None:
-    for title in ("Data", "Labels", "Preprocessing", "Runtime", "Ranges"):
-        named = set(re.findall(r"`(\w+)`", sections(CLI)[title].strip().split(".")[0]))
-        takers = {name for name in COMMANDS if f"](#{title.lower()})" in sections(CLI)[name]}
-        assert named == takers, title
 
 
 def test_every_name_is_documented() -> None:
     names = {*COMMANDS, *PRESETS, *TARGETS, *METHODS, *RUNTIMES, *ACTIVATION_TYPES, *PILLOW_FILTERS, *FORMATS}
-    assert {name for name in names if f"`{name}`" not in CLI} == set()
+    text = "\n".join(CLI_PAGES.values())
+    assert {name for name in names if f"`{name}`" not in text} == set()
     assert {name for name in FORMATS if f"`{name}`" not in PAGES["docs/formats.md"]} == set()
     explained = {*TARGETS, *METHODS, *ACTIVATION_TYPES}
     assert {name for name in explained if f"`{name}`" not in QUANTIZATION} == set()
-    assert f"`{' '.join(sorted(IMAGE_SUFFIXES))}`" in CLI
+    assert f"`{' '.join(sorted(IMAGE_SUFFIXES))}`" in PAGES["docs/data.md"]
     rules = {rule.__name__ for listed in RULES.values() for rule in listed}
     assert {rule for rule in rules if f"`{rule}`" not in PAGES["CONTRIBUTING.md"]} == set()
 
@@ -126,12 +185,14 @@ def test_every_error_class_is_documented_with_its_exit_code() -> None:
     public = [getattr(calib8, name) for name in calib8.__all__]
     classes = [value for value in public if isinstance(value, type) and issubclass(value, Exception)]
     errors = {error.__name__: str(error.exit_code) for error in classes}
-    documented = {row[0].strip("`"): row[1] for row in rows(sections(CLI)["Errors"])[2:]}
+    documented = {row[0].strip("`"): row[1] for row in rows(CLI_PAGES["docs/cli/errors.md"])[2:]}
     assert {"Calib8Error": "1", **documented} == errors
 
 
 def test_the_table_of_presets_holds_their_values() -> None:
-    table = {row[0].strip("`"): row[2:] for row in rows(sections(CLI)["Presets"])[2:]}
+    table = {
+        row[0].strip("`"): row[2:] for row in rows(sections(PAGES["docs/preprocessing.md"])["Presets"])[2:]
+    }
     assert set(table) == set(PRESETS)
     for name, (size, color, resize, box, resampling, mean, scale) in table.items():
         p = PRESETS[name]

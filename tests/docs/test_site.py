@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -50,20 +51,35 @@ def test_the_reference_lists_every_public_name_once() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "wanted"),
     [
-        ("cli.md", "[a](../CONTRIBUTING.md#set-up)", "[a](CONTRIBUTING.md#set-up)"),
-        ("index.md", "[a](docs/cli.md#evaluate-1) [b](LICENSE)", "[a](cli.md#evaluate_1) [b](LICENSE.txt)"),
+        ("faq.md", "[a](../CONTRIBUTING.md#set-up)", "[a](CONTRIBUTING.md#set-up)"),
+        (
+            "cli/run.md",
+            "[a](../../CONTRIBUTING.md#set-up) [b](../data.md)",
+            "[a](../CONTRIBUTING.md#set-up) [b](../data.md)",
+        ),
+        (
+            "index.md",
+            "[a](docs/cli/index.md#results) [b](LICENSE)",
+            "[a](cli/index.md#results) [b](LICENSE.txt)",
+        ),
         ("csrc/README.md", "[a](../docs/numerics.md)", "[a](../numerics.md)"),
         ("CONTRIBUTING.md", "[a](csrc/engine/README.md)", "[a](csrc/engine/README.md)"),
-        (
-            "cli.md",
-            "[a](#evaluate-1) [b](#data) [c](https://a.b/c.md)",
-            "[a](#evaluate_1) [b](#data) [c](https://a.b/c.md)",
-        ),
-        ("cli.md", "```sh\n[a](../README.md)\n```\n", "```sh\n[a](../README.md)\n```\n"),
+        ("faq.md", "[b](#data) [c](https://a.b/c.md)", "[b](#data) [c](https://a.b/c.md)"),
+        ("faq.md", "```sh\n[a](../README.md)\n```\n", "```sh\n[a](../README.md)\n```\n"),
     ],
 )
 def test_links_lead_to_the_page_of_the_site(site: ModuleType, name: str, text: str, wanted: str) -> None:
     assert site.linked(text, name) == wanted
+
+
+def test_links_to_a_second_namesake_get_its_name_on_the_site(
+    site: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("## run\n\n## run\n\n## part-1\n", encoding="utf-8")
+    assert site.linked("[a](docs/a.md#run-1)", "index.md") == "[a](a.md#run_1)"
+    assert site.linked("[a](#run-1) [b](#part-1)", "a.md") == "[a](#run_1) [b](#part-1)"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -74,7 +90,7 @@ def test_lists_in_lists_are_indented_so_that_both_see_them(page: str) -> None:
 
 def test_pipes_in_code_of_a_table_are_shown_as_such(site: ModuleType) -> None:
     row = "| `--data DIR\\|FILE` | a \\| b | `x` |"
-    assert site.linked(row, "cli.md") == "| `--data DIR|FILE` | a \\| b | `x` |"
+    assert site.linked(row, "cli/run.md") == "| `--data DIR|FILE` | a \\| b | `x` |"
 
 
 def test_the_reference_gets_the_docstrings_behind_each_table(site: ModuleType) -> None:
