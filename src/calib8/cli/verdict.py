@@ -30,6 +30,9 @@ _PLACES_SHOWN: Final = 3
 _WIDTH: Final = 11
 """Columns of the names of figures, with the space behind them."""
 
+OTHER_IMAGES: Final = "OTHER_IMAGES"
+"""Stands for data that neither calibrated nor repaired."""
+
 _STYLES: Final[dict[State, str]] = {"damaged": "yellow", "ruined": "red"}
 
 _OF_FIGURES: Final[dict[str, tuple[str, str]]] = {
@@ -184,18 +187,25 @@ def next_command(verdict: Verdict, asked: Asked) -> list[str]:
     model, output, data = str(asked.model), str(asked.output), asked.data
     if data is None or verdict.state in ("kept", "unknown"):
         task = next((one.task for one in verdict.tasks if one.state != "unknown"), None)
-        looking = asked.looking(None if task == "classify" else task)
-        return ["calib8", "evaluate", model, output, "--data", "OTHER_IMAGES", *looking]
+        all_of_them = replace(asked, reading=replace(asked.reading, samples=None))
+        looking = all_of_them.looking(None if task == "classify" else task)
+        return ["calib8", "evaluate", model, output, "--data", OTHER_IMAGES, *looking]
     if verdict.state == "ruined":
         return ["calib8", "diagnose", model, output, "--data", str(data), *asked.looking()]
     promise, by_task = _promise(verdict.deciding[0])
     if asked.effort == "best" or (asked.effort == "balanced" and by_task):
         read = replace(asked, reading=replace(asked.reading, batch=None)).looking()
         engine = ["--runtime", "calib8"] if asked.target == "calib8" else []
-        made = [*asked.making(), *engine, *promise, "-o", output]
-        return ["calib8", "tune", model, "--data", str(data), *read, *made]
-    flags = [*asked.looking(), *asked.making(), *asked.choosing(), "--effort", "best", "-o", output]
+        made = [*asked.making(), *engine, *promise, "-o", _beside(asked.output, "tuned")]
+        return ["calib8", "tune", model, "--data", str(data), "--judge-data", OTHER_IMAGES, *read, *made]
+    best = ["--effort", "best", "-o", _beside(asked.output, "best")]
+    flags = [*asked.looking(), *asked.making(), *asked.choosing(), *best]
     return ["calib8", "quantize", model, "--data", str(data), *flags]
+
+
+def _beside(output: Path, what: str) -> str:
+    """Another file, so that what was written stays: ``net.onnx`` → ``net.tuned.onnx``."""
+    return str(output.with_name(f"{output.stem}.{what}{output.suffix}"))
 
 
 def _promise(worst: TaskVerdict | BranchVerdict) -> tuple[tuple[str, str], bool]:

@@ -87,7 +87,7 @@ class Verdict:
     def text(self) -> str:
         """Such as ``visibly damaged: 91.2 % of FP32's 312 objects … ; on 64 samples held back``."""
         if self.why:
-            return f"{WORDS['unknown']}: {self.why}"
+            return Text(f"{WORDS['unknown']}: {with_both(self.why)}")
         samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
         where = f"the {samples} it was made from: no proof" if self.shared else f"{samples} held back"
         return Text(f"{WORDS[self.state]}: {with_both(self.grounds)}; on {where}")
