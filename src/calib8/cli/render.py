@@ -103,7 +103,7 @@ def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) ->
             percent(e.top5),
             percent(e.agreement),
             _sqnr(e),
-            NOTHING if e.failure else f"{e.images_per_second:.1f}",
+            NOTHING if e.images_per_second is None else f"{e.images_per_second:.1f}",
             decimal(size),
         )
     return table

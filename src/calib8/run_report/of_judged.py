@@ -194,7 +194,7 @@ def _evaluated(one: Evaluation) -> Iterator[Figure]:
     if one.task is not None:
         yield from task_figures(one.task.against_float, "against FP32")
         yield from task_figures(one.task.against_labels, "against labels")
-    if one.failure is None:
+    if one.images_per_second is not None:
         yield Figure("speed", f"{one.images_per_second:.1f} images/s", f"in {one.runtime}")
 
 
@@ -213,7 +213,8 @@ def _models(found: Sequence[Evaluation], sizes: Sequence[int | None]) -> Models:
             Path(one.model).name,
             (
                 one.runtime, str(one.images), percent(one.top1), percent(one.top5), percent(one.agreement),
-                decibels(one.sqnr_db), NOTHING if one.failure else f"{one.images_per_second:.1f}",
+                decibels(one.sqnr_db),
+                NOTHING if one.images_per_second is None else f"{one.images_per_second:.1f}",
                 NOTHING if count is None else decimal(count),
                 *(_told(one).get(name, NOTHING) for name in names),
             ),
