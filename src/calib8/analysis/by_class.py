@@ -81,7 +81,7 @@ class ClassCounts:
         expected = None if self.reference is None else best[self.reference]
         truths, mine = np.array(self._labels), best[index]
         if np.all(truths == _NO_LABEL):
-            if expected is None:
+            if expected is None or index == self.reference:
                 return ()
             truths = expected
         classes = (number for number in np.unique(truths) if number != _NO_LABEL)

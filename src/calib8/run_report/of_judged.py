@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -14,7 +15,9 @@ from calib8.analysis.findings import Finding as Cause
 from calib8.parameters import with_both
 from calib8.remedies import Treatment
 from calib8.run_report.around import Around
+from calib8.run_report.class_table import classes_of
 from calib8.run_report.layers import Inside, Known, inside
+from calib8.run_report.made_of import how_it_was_made, what_its_bytes_are
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import (
     Attempt,
@@ -44,7 +47,7 @@ from calib8.tasks.verdict import WORDS, Verdict
 
 def of_evaluations(
     found: Sequence[Evaluation], seen: SideBySide | None, model: ir.Model | None, around: Around,
-    sizes: Sequence[int | None] = (),
+    sizes: Sequence[int | None] = (), int8_bytes: int | None = None,
 ) -> RunReport:  # fmt: skip
     """What to tell of models side by side.
 
@@ -54,6 +57,7 @@ def of_evaluations(
         model: that quantized one.
         around: files and times.
         sizes: of the files in bytes; empty: not known.
+        int8_bytes: of the file of ``model``; None: not known.
     """
     told = Inside() if model is None else inside(model, _known(seen))
     judged = next((one for one in found if one.sqnr_db is not None or one.agreement is not None), None)
@@ -62,10 +66,12 @@ def of_evaluations(
     count = 0 if judged is None else judged.images
     headline = _headline(seen, figures, around, "evaluated", agreement, count)
     notes = tuple(f"{one.model}: {with_both(text)}" for one in found for text in _odd(one))
+    made = () if model is None else (*how_it_was_made(model), *what_its_bytes_are(model, int8_bytes))
     title = ", ".join(Path(one.model).name for one in found[:3]) + (" …" if len(found) > 3 else "")
-    return _report(
-        title, "evaluate", headline, Work(notes=notes), _models(found, sizes), told, seen, around,
+    report = _report(
+        title, "evaluate", headline, Work(made, notes=notes), _models(found, sizes), told, seen, around,
     )  # fmt: skip
+    return replace(report, classes=classes_of(found))
 
 
 def of_comparison(

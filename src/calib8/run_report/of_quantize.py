@@ -10,6 +10,7 @@ from calib8.model.metadata import stored_entries
 from calib8.outcomes import Quantization
 from calib8.run_report.around import Around
 from calib8.run_report.layers import Known, inside
+from calib8.run_report.made_of import what_its_bytes_are
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import Attempt, Figure, Headline, RunReport, Work
 from calib8.run_report.words import (
@@ -22,6 +23,7 @@ from calib8.run_report.words import (
     where_compared,
 )
 from calib8.tasks.verdict import WORDS, Verdict, unjudged
+from calib8.tflite.magic import is_tflite_name
 
 
 def of_quantization(result: Quantization, seen: SideBySide | None, around: Around) -> RunReport:
@@ -99,6 +101,8 @@ def _facts(result: Quantization, around: Around) -> Iterator[Figure]:
         yield Figure("effort", done.effort or "repairs named", held)
     if result.spots:
         yield Figure("16-bit codes", f"{len(result.spots)} tensors")
+    if around.int8 is not None and not is_tflite_name(around.int8):
+        yield from what_its_bytes_are(result.model, around.bytes[1])
     difference = result.prepared.max_abs_diff
     differs = f"outputs differ by {difference:.2g} at most" if difference else "same outputs"
     yield Figure("prepared model", differs, "against the original, on a sample")
