@@ -13,6 +13,7 @@ from rich.filesize import decimal
 from calib8.cli.documents import finite
 from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
+from calib8.cli.render import count
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal
 from calib8.parameters import on_command_line
@@ -139,7 +140,7 @@ class Written:
 
 
 def say_outcome(terminal: Terminal, result: Quantization, written: Written, command: list[str]) -> None:
-    """Two columns: outputs, how much is quantized, sizes, the verdict, files, the next command."""
+    """Two columns: outputs, how much is quantized, sizes, the verdict, samples, files, the next command."""
     nodes, quantized = len(result.placement.decisions), len(result.placement.quantized_nodes())
     share = 100 * written.int8_bytes / written.float_bytes
     rows = [
@@ -147,6 +148,7 @@ def say_outcome(terminal: Terminal, result: Quantization, written: Written, comm
         ("quantized", f"{quantized} of {nodes} operations"),
         ("size", f"{decimal(written.float_bytes)} → {decimal(written.int8_bytes)}, {share:.0f} % of before"),
         ("accuracy", "" if result.verdict is None else on_command_line(result.verdict.text)),
+        ("samples", _more_samples(result)),
         ("written", str(written.model)),
         ("table", "" if written.table is None else str(written.table)),
         ("next", shlex.join(command)),
@@ -156,6 +158,16 @@ def say_outcome(terminal: Terminal, result: Quantization, written: Written, comm
     for what, value in rows:
         if value:
             terminal.say(f"{what:<{_WIDTH}}{value}", style=styles.get(what))
+
+
+def _more_samples(result: Quantization) -> str:
+    """How many would be enough for a sure verdict, where it is none: half of the data is held back."""
+    needed = None if result.verdict is None else result.verdict.samples_needed
+    if needed is None or result.verdict is None:
+        return ""
+    held, have = result.verdict.samples, count(result.verdict.samples, "sample")
+    were = "was" if held == 1 else "were"
+    return f"{have} {were} held back, {needed} would be enough to count: calibrate with {2 * needed} or more"
 
 
 def _meaning(meaning: Meaning | None) -> str:

@@ -39,6 +39,7 @@ from calib8.run_report.words import (
     verdict_words,
     where_compared,
 )
+from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judges.interface import FIGURES
 from calib8.tasks.limits import CLASSES, FEWEST, state_by
 from calib8.tasks.task_verdicts import TaskVerdict
@@ -147,12 +148,13 @@ def _headline(
         text = "Without a float and an int8 model on the same samples there is no verdict."
         return Headline("unknown", otherwise, text, tuple(figures), around.next)
     verdict = seen.verdict
-    state, words = verdict.state, verdict_words(verdict, seen.where)
+    state, word, words = verdict.state, verdict.word, verdict_words(verdict, seen.where)
     if agreement is not None and count >= max(FEWEST, verdict.samples) and _of_classes(verdict):
         state = state_by(CLASSES, round(agreement, 3), 1.0 / count)
-        words = f"{percent(agreement, 1)} of the samples keep their class; on {count} samples"
+        word = WORDS[state]
+        words = f"{share_of(agreement, count)} of the samples keep their class; on {count} samples"
     command = around.cure if state in ("damaged", "ruined") else around.next
-    return Headline(state, WORDS[state], words, tuple(figures), command or around.next)
+    return Headline(state, word, words, tuple(figures), command or around.next)
 
 
 def _of_classes(verdict: Verdict) -> bool:

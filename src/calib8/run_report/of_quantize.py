@@ -22,7 +22,7 @@ from calib8.run_report.words import (
     verdict_words,
     where_compared,
 )
-from calib8.tasks.verdict import WORDS, Verdict, unjudged
+from calib8.tasks.verdict import Verdict, unjudged
 from calib8.tflite.magic import is_tflite_name
 
 
@@ -73,7 +73,7 @@ def _headline(result: Quantization, seen: SideBySide | None, around: Around) -> 
     nodes, coded = len(result.placement.decisions), len(result.placement.quantized_nodes())
     figures += [*size_figures(*around.bytes), Figure("in int8", f"{coded} of {nodes} nodes")]
     words = verdict_words(verdict, _where(verdict))
-    return Headline(verdict.state, WORDS[verdict.state], words, tuple(figures), around.next)
+    return Headline(verdict.state, verdict.word, words, tuple(figures), around.next)
 
 
 def _where(verdict: Verdict) -> str:
