@@ -74,7 +74,7 @@ def test_held_back_samples_are_told(cli, model: Path, arrays: Path, out: Path) -
     )
     assert done.exit_code == 0, done.output
     assert re.search(
-        r"Compared with the float model on (the 16|\d+ of the 16) samples held back,", words(page)
+        r"Compared with the float model on (the 32|\d+ of the 32) samples held back,", words(page)
     )
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("accuracy "))
     assert verdict.partition(": ")[2] in words(page)

@@ -13,7 +13,7 @@ from rich.filesize import decimal
 from calib8.cli.documents import finite
 from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
-from calib8.cli.render import count
+from calib8.cli.render import count, percent
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal
 from calib8.parameters import on_command_line
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from calib8.tasks.verdict import BranchVerdict, State, Verdict
 
 _PLACES_SHOWN: Final = 3
+_LAYERS_SHOWN: Final = 3
 _WIDTH: Final = 11
 """Columns of the names of figures, with the space behind them."""
 
@@ -140,12 +141,13 @@ class Written:
 
 
 def say_outcome(terminal: Terminal, result: Quantization, written: Written, command: list[str]) -> None:
-    """Two columns: outputs, how much is quantized, sizes, the verdict, samples, files, the next command."""
+    """Two columns: outputs, what is quantized, sizes, the verdict, samples, files, the next command."""
     nodes, quantized = len(result.placement.decisions), len(result.placement.quantized_nodes())
     share = 100 * written.int8_bytes / written.float_bytes
     rows = [
         ("outputs", _meaning(result.meaning)),
         ("quantized", f"{quantized} of {nodes} operations"),
+        ("in float", _in_float(result) if quantized < nodes else ""),
         ("size", f"{decimal(written.float_bytes)} → {decimal(written.int8_bytes)}, {share:.0f} % of before"),
         ("accuracy", "" if result.verdict is None else on_command_line(result.verdict.text)),
         ("samples", _more_samples(result)),
@@ -158,6 +160,18 @@ def say_outcome(terminal: Terminal, result: Quantization, written: Written, comm
     for what, value in rows:
         if value:
             terminal.say(f"{what:<{_WIDTH}}{value}", style=styles.get(what))
+
+
+def _in_float(result: Quantization) -> str:
+    """The share of the multiply-accumulates that is float, and why the largest layers are."""
+    found = result.float_work()
+    if not found.layers:
+        return "none of the multiply-accumulates"
+    shown = found.layers[:_LAYERS_SHOWN]
+    each = [f"{one.node} {percent(one.share)} % ({one.reason})" for one in shown]
+    more = len(found.layers) - len(shown)
+    each += [f"{count(more, 'more layer')}"] * (more > 0)
+    return f"{percent(found.share)} % of the multiply-accumulates: {'; '.join(each)}"
 
 
 def _more_samples(result: Quantization) -> str:
