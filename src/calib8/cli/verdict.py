@@ -177,7 +177,7 @@ def _in_float(result: Quantization) -> str:
 def _more_samples(result: Quantization) -> str:
     """How many would be enough for a sure verdict, where it is none: half of the data is held back."""
     needed = None if result.verdict is None else result.verdict.samples_needed
-    if needed is None or result.verdict is None:
+    if needed is None or result.verdict is None or result.verdict.shared:
         return ""
     held, have = result.verdict.samples, count(result.verdict.samples, "sample")
     were = "was" if held == 1 else "were"
