@@ -167,7 +167,7 @@ def test_the_verdict_tells_each_branch_and_where_no_sample_judged(
 ) -> None:
     made = calib8.quantize(files[0], data, effort="fast", threads=1)
     assert made.verdict is not None and {one.name for one in made.verdict.branches} == {"boxes", "scores"}
-    assert made.verdict.samples == 16 and made.repaired is not None and made.repaired.held is None
+    assert made.verdict.samples == 32 and made.repaired is not None and made.repaired.held is None
     few = calib8.quantize(files[0], data[:8], effort="fast", threads=1).verdict
     assert few is not None and few.state == "unknown" and "too few to prove a repair on" in few.text
     none = calib8.quantize(files[0], data, repair=("none",), method="minmax", threads=1).verdict
@@ -182,12 +182,12 @@ def test_the_verdict_is_the_judges_on_the_samples_held_back(
     assert made.verdict is not None and made.calibration is not None
     assert made.calibration.dataset is not None
     [told] = made.verdict.tasks
-    held = choose_samples(made.calibration.dataset, 1, scored=8, held_back=16).held_back
+    held = choose_samples(made.calibration.dataset, 1, scored=8, held_back=32).held_back
     made.save(tmp_path / "int8.onnx")
     beside = calib8.evaluate([files[0], tmp_path / "int8.onnx"], [dict(run) for run in held], task="detect")
     assert beside[1].task is not None and told.figures == pytest.approx(dict(beside[1].task.against_float))
     assert told.task == "detect" and told.counted >= FEWEST and told.branches == ("boxes", "scores")
-    assert made.verdict.text.startswith(f"{WORDS[told.state]}: {told.text}; on 16 samples held back")
+    assert made.verdict.text.startswith(f"{WORDS[told.state]}: {told.text}; on {len(held)} samples held back")
     other = calib8.quantize(files[0], data[::-1], effort="fast", threads=2, batch=5).verdict
     assert other == made.verdict
 

@@ -178,7 +178,7 @@ def test_an_evaluation_is_a_list_and_each_of_it_shows_itself(int8: Path) -> None
     assert [row[0] for row in rows] == ["model", str(MODEL_PATH), str(int8)]
     assert rows[1][3] == f"{100 * (found[0].top1 or 0):.2f} %" and rows[1][5] == "–"
     assert [row[0] for row in shown(found[1]).rows] == ["model", str(int8)]
-    crashed = Evaluation("m", "openvino", 0, None, None, None, None, 0.0, failure="it was ended by SIGSEGV")
+    crashed = Evaluation("m", "openvino", 0, None, None, None, None, None, failure="it was ended by SIGSEGV")
     assert repr(crashed) == "<Evaluation: 'm' in openvino: it was ended by SIGSEGV>"
     assert "m: it was ended by SIGSEGV" in shown(Evaluations([crashed])).texts
 

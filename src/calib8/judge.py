@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
 
 from calib8.analysis.asked_judges import asked_judges, labels_of_images
-from calib8.analysis.chance import hardly_better_than_guessing
-from calib8.analysis.evaluate import class_scores, evaluate_sessions
+from calib8.analysis.beside_evaluation import Beside, doubts
+from calib8.analysis.by_class import ClassCounts
+from calib8.analysis.chance import doubt, hardly_better_than_guessing
+from calib8.analysis.evaluate import Outputs, class_scores, evaluate_sessions
 from calib8.analysis.evaluation import Evaluation, Evaluations
+from calib8.analysis.paces import FirstSamples
 from calib8.analysis.runtimes import OWN, default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
@@ -111,18 +114,35 @@ def evaluate(
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     meaning = None if reference is None else meaning_of_file(models[reference], purpose)
     judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
+    classes = ClassCounts(reference, label_offset, dataset.class_names) if judges.of_classes else None
+    beside = Beside(classes, FirstSamples())
     pieces = batches(dataset, reading.batch_size, reading.threads)
     found = evaluate_sessions(
         sessions, pieces, reference=reference, label_offset=label_offset,
         labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
         meaning=meaning,
-        on_batch=SampleCounter("evaluating", dataset.count, callback_of(progress)), on_outputs=judges.add,
+        on_batch=SampleCounter("evaluating", dataset.count, callback_of(progress)),
+        on_outputs=_each(judges.add, beside.add),
     )  # fmt: skip
-    results = [_with_label_warning(result, dataset) for result in judges.beside(found)]
+    results = [_with_label_warning(result, dataset) for result in judges.beside(beside.told(found, sessions))]
+    if reference is not None:
+        doubted = doubts(models[reference], found[reference], beside.first, dataset, reading.threads)
+        warned = results[reference]
+        results[reference] = replace(warned, warnings=(*warned.warnings, *doubted))
     if runtime in OWN:
         return Evaluations(results)
     told = zip(results, models, strict=True)
     return Evaluations(_with_saturation(result, path, runtime) for result, path in told)
+
+
+def _each(*gather: Callable[[Batch, Outputs], None]) -> Callable[[Batch, Outputs], None]:
+    """All of them with the same batch."""
+
+    def add(batch: Batch, results: Outputs) -> None:
+        for one in gather:
+            one(batch, results)
+
+    return add
 
 
 def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning | None:
@@ -268,7 +288,7 @@ def preflight(
             [session], pieces, reference=None, labels_asked=dataset.labels_asked,
             on_outputs=lambda _, results: scores.extend(_first_scores(results)),
         )  # fmt: skip
-        told += _warnings(evaluation, scores[0], pieces, dataset)
+        told += _warnings(evaluation, scores[0], dataset)
     told += second_opinion(
         original, pieces, dataset.preprocess, reading.threads, session=session, scores=scores
     )
@@ -281,19 +301,13 @@ def _first_scores(results: Sequence[Sequence[npt.NDArray[Any]] | None]) -> Itera
         yield None if outputs is None else class_scores(outputs[0])
 
 
-def _warnings(
-    evaluation: Evaluation, scores: npt.NDArray[Any] | None, pieces: Sequence[Batch], dataset: Dataset
-) -> Iterator[str]:
+def _warnings(evaluation: Evaluation, scores: npt.NDArray[Any] | None, dataset: Dataset) -> Iterator[str]:
     """What the answers of the float model say about data and labels."""
     if evaluation.labels_left_out:
         yield _labels_left_out(evaluation.labels_left_out, dataset)
     if evaluation.top1 is None:
         return
-    labelled = sum(label is not None for piece in pieces for label in piece.labels)
+    labelled = evaluation.labelled
     hits = round(evaluation.top1 * labelled)
     if scores is not None and hardly_better_than_guessing(hits, labelled, scores.shape[1]):
-        share = f"{100 * evaluation.top1:.2f} %"
-        yield (
-            f"FP32 is right on {share} of these samples: preprocessing or labels do not fit this model; "
-            "compare mean, scale, colour order and class numbers with those of its training"
-        )
+        yield doubt(hits, labelled)

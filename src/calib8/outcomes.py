@@ -19,8 +19,10 @@ from calib8.files import check_written_model, checked_path
 from calib8.formats.bind import Binding
 from calib8.model.fix_sizes import KnownSizes
 from calib8.model.save import save_model
+from calib8.model.work import node_macs
 from calib8.notebook import decibels, facts, grid, in_notebook, notes
 from calib8.parameters import Text, escaped
+from calib8.passes.float_work import FloatWork, float_work
 from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
 from calib8.profiles import chosen_profile
@@ -235,6 +237,11 @@ class Quantization:
         from calib8.program.lower.lower import lower
 
         return lower(self.model, profile=chosen, shapes=shapes, integer_only=integer_only)
+
+    def float_work(self) -> FloatWork:
+        """How much of the multiply-accumulates stays in float in the file, and in which layers."""
+        counted = node_macs(self.prepared.model, self.prepared.sample)
+        return float_work(counted, self.placement)
 
     def summary(self) -> str:
         """What is quantized and what is not, in the file and in calib8's engine: one line or more per op.

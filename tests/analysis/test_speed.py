@@ -9,6 +9,8 @@ import pytest
 
 import calib8
 from calib8.analysis import benchmark, benchmark_runtimes
+from calib8.analysis.benchmark import Subject, Timing
+from calib8.analysis.benchmark_words import conclusions
 from calib8.demo import CALIBRATION_PATH, MODEL_PATH
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
@@ -49,7 +51,41 @@ def test_models_in_turns(int8: Path) -> None:
     [parts] = found.breakdowns
     assert parts.model == str(int8) and sum(part.macs for part in parts.parts) == ours.subject.macs
     assert found.failures == found.notes == ()
-    assert told[-1] == (f"measuring {int8}", 2, 2)
+    assert told[-1] == (f"measuring {MODEL_PATH}, {int8}", 2, 2), "all in the same rounds"
+    assert found.of_float(alone) is None
+    assert found.of_float(ours) == pytest.approx(alone.median_ms / ours.median_ms)
+    assert found.conclusions() == conclusions(found.timings)
+
+
+def timing(
+    model: str, runtime: str, ms: float, *, threads: int = 1, macs: int = 9, is_float: bool = False
+) -> Timing:
+    return Timing(Subject(model, runtime, threads, 1, macs, is_float), (1e-3 * ms,))
+
+
+def test_conclusions_compare_with_the_float_model_and_with_other_runtimes() -> None:
+    floats = [timing("f", "onnxruntime", 24.0, is_float=True), timing("f", "openvino", 12.0, is_float=True)]
+    ours = [timing("q", "onnxruntime", 5.0), timing("q", "calib8", 10.0)]
+    two = [timing("f", "onnxruntime", 3.0, threads=2, is_float=True), timing("q", "calib8", 6.0, threads=2)]
+    assert conclusions([*floats, *ours, *two]) == (
+        "1 thread: q takes 5.000 ms in ONNX Runtime",
+        "  2.4 × as fast as OpenVINO with the float model (12.000 ms)",
+        "  4.8 × as fast as ONNX Runtime with the float model (24.000 ms)",
+        "  2.0 × as fast as calib8 with the same model (10.000 ms)",
+        "2 threads: q takes 6.000 ms in calib8",
+        "  0.5 × as fast as ONNX Runtime with the float model (3.000 ms)",
+    )
+
+
+def test_without_the_same_network_in_float_nothing_is_compared_with_it() -> None:
+    alone = conclusions([timing("q", "calib8", 1.0)])
+    assert alone[1:] == ("  give the float model too to see how many times as fast as it this is",)
+    other = timing("g", "onnxruntime", 1.0, macs=8, is_float=True)
+    told = conclusions([timing("q", "calib8", 1.0), other])
+    assert told[1:] == (
+        "  the float model is another network: it has other multiply-accumulates or samples a run",
+    )
+    assert conclusions([other]) == ()
 
 
 def test_one_model_alone_and_several_threads(int8: Path) -> None:

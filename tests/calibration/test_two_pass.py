@@ -198,7 +198,7 @@ def test_calibrate_reads_the_data_twice(method: str) -> None:
         network(), {"x": IMAGES}, method=method, progress=lambda stage, done, total: told.append(stage)
     )
     assert {entry.method for entry in found.table.entries.values()} == {method}
-    assert list(dict.fromkeys(told)) == ["calibrating", "counting again"]
+    assert list(dict.fromkeys(told)) == ["calibrating", "calibrating, second pass"]
     again = calibrate(network(), {"x": IMAGES[::-1].copy()}, method=method, batch=4, threads=1)
     assert again.table.to_json() == found.table.to_json()
 

@@ -16,7 +16,7 @@ def test_auto_tells_what_won(cli, model: Path, images: Path, tmp_path: Path) -> 
     result = cli("calibrate", model, *files, *FLAGS, "--method", "auto")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert any(line.startswith("auto: ") and " dB" in line for line in lines)
+    assert any(line.startswith("best ranges: ") and " dB" in line for line in lines)
     document = json.loads(report.read_text())["calibration"]
     found = document["auto"]
     entries = CalibrationTable.load(table).entries

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,26 @@ def test_every_runtime_with_every_number_of_threads(cli, int8: Path, out: Path) 
         assert 0 < entry["min_ms"] <= entry["median_ms"] <= entry["p95_ms"]
         assert math.isclose(entry["gmacs"], 3 * MACS / entry["min_ms"] * 1e-6)
     lines = [line.split() for line in result.stdout.strip().splitlines()]
-    assert " ".join(lines[0]) == "model runtime threads batch median ms min ms p95 ms ratio GMAC/s of peak"
-    assert len(lines) == 1 + 6
-    for entry, line in zip(entries, lines[1:], strict=True):
+    assert (
+        " ".join(lines[0])
+        == "model runtime threads batch median ms min ms p95 ms vs float vs others GMAC/s of peak"
+    )
+    for entry, line in zip(entries, lines[1:7], strict=True):
         assert line[:4] == [str(int8), entry["runtime"], str(entry["threads"]), "3"]
         assert line[4] == f"{entry['median_ms']:.3f}"
         same = [e["median_ms"] for e in entries if e["threads"] == entry["threads"] and e is not entry]
-        assert line[7] == f"{min(same) / entry['median_ms']:.2f}"
-        assert line[10] == "%"
+        assert line[7] == "–", "no float model is there"
+        assert line[8] == f"{min(same) / entry['median_ms']:.2f}"
+        assert line[11] == "%"
+    for threads, first in (("1 thread", 8), ("2 threads", 12)):
+        said = result.stdout.strip().splitlines()[first : first + 4]
+        of_these = [e["median_ms"] for e in entries if e["threads"] == int(threads[0])]
+        assert said[0].startswith(f"{threads}, 3 samples a run: {int8} takes {min(of_these):.3f} ms in ")
+        slower = sorted(of_these)[1:]
+        assert [re.findall(r"([\d.]+) ×", line) for line in said[1:3]] == [
+            [f"{one / min(of_these):.1f}"] for one in slower
+        ]
+        assert "give the float model too" in said[3]
 
 
 def test_models_run_where_they_can(cli, model: Path, int8: Path, saved: Path, out: Path) -> None:
@@ -67,8 +80,13 @@ def test_models_run_where_they_can(cli, model: Path, int8: Path, saved: Path, ou
     ]
     works = [e["gmacs"] * e["min_ms"] * 1e6 for e in load(out / "b")["results"]]
     assert works == pytest.approx([MACS] * 5)
-    alone = result.stdout.strip().splitlines()[-1].split()
-    assert alone[7] == "–", "nothing to compare with"
+    lines = result.stdout.strip().splitlines()
+    row = lines[5].split()
+    assert row[8] == "–", "nothing to compare with"
+    times = {(e["model"], e["runtime"]): e["median_ms"] for e in load(out / "b")["results"]}
+    assert row[7] == f"{times[str(model), 'onnxruntime'] / times[str(plan), 'calib8']:.2f}"
+    assert f"1 thread: {plan} takes {times[str(plan), 'calib8']:.3f} ms in calib8" in lines
+    assert lines[-1].endswith(f"with the float model ({times[str(model), 'onnxruntime']:.3f} ms)")
 
 
 def test_the_time_of_every_part(cli, int8: Path, out: Path) -> None:

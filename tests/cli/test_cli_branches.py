@@ -28,7 +28,7 @@ def test_branches_are_told_by_all(cli, detecting: tuple[Path, Path], out: Path) 
     assert "outputs    boxes y[:,0:4] (sure), scores y[:,4:7] (sure)\n" in made.output
     lines = made.output.splitlines()
     [verdict] = [line for line in lines if line.startswith("accuracy   ")]
-    assert "scores" in verdict and "16 samples held back" in verdict
+    assert "scores" in verdict and "32 samples held back" in verdict
     assert lines[-1].startswith("next       calib8 ")
     document = load(out / "q.json")
     assert [(one["kind"], one["where"]) for one in document["outputs"]] == [

@@ -241,6 +241,11 @@ def test_keep_float_is_told(cli, model: Path, images: Path, out: Path) -> None:
     result = cli("quantize", model, "--data", images, *FLAGS, "-o", out / "q.onnx", "--keep-float", "conv2")
     assert result.exit_code == 0, result.output
     assert "1 of 2 Conv quantized; 1 float because the user keeps it in float" in result.stdout
+    macs = {"conv1": 16 * 16 * 4 * 3 * 9, "conv2": 14 * 14 * 6 * 4 * 9, "gemm": 5 * 6}
+    share = f"{100 * macs['conv2'] / sum(macs.values()):.2f} %"
+    [line] = [one for one in result.output.splitlines() if one.startswith("in float ")]
+    told = line.removeprefix("in float").strip()
+    assert told.startswith(f"{share} of the multiply-accumulates: conv2 {share} (")
 
 
 @pytest.mark.parametrize("method", [("minmax",), ("mse",), ("entropy",), ("percentile", "--percent", "99.9")])

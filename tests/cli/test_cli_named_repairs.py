@@ -14,6 +14,7 @@ from PIL import Image
 from tiny_models import FLAGS, cnn, save
 
 from calib8.model.metadata import read_metadata
+from calib8.repair.plain_words import PLAIN_WORDS
 from calib8.repair.repairs import EFFORTS, Effort
 
 
@@ -94,7 +95,7 @@ def test_it_is_carried_out_and_told(cli, out: Path, images: Path, name: str) -> 
     total, typical = (
         f"{step['before'][key]:.1f} → {step['after'][key]:.1f} dB" for key in ("evaluated_db", "typical_db")
     )
-    assert f"{name}: total {total}, typical {typical} on" in text
+    assert f"{name} ({PLAIN_WORDS[name]}): total {total}, typical {typical} on" in text
 
 
 @pytest.mark.parametrize("name", WORK)

@@ -101,7 +101,7 @@ def test_progress_shows_them_escaped() -> None:
 
 def test_a_crash_is_told_escaped(cli, odd: Path, images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def crashed(*_: object, **__: object) -> list[Evaluation]:
-        return [Evaluation(str(odd), "openvino", 0, None, None, None, None, 0.0, failure=ODD)]
+        return [Evaluation(str(odd), "openvino", 0, None, None, None, None, None, failure=ODD)]
 
     monkeypatch.setattr("calib8.judge.evaluate", crashed)
     result = cli("evaluate", odd, "--data", images)

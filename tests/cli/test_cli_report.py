@@ -74,7 +74,7 @@ def test_held_back_samples_are_told(cli, model: Path, arrays: Path, out: Path) -
     )
     assert done.exit_code == 0, done.output
     assert re.search(
-        r"Compared with the float model on (the 16|\d+ of the 16) samples held back,", words(page)
+        r"Compared with the float model on (the 32|\d+ of the 32) samples held back,", words(page)
     )
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("accuracy "))
     assert verdict.partition(": ")[2] in words(page)
@@ -104,12 +104,37 @@ def test_evaluate(cli, model: Path, int8: Path, images: Path, out: Path) -> None
     page = out / "run.html"
     result = cli("evaluate", model, int8, "--data", images, "--report", page)
     assert result.exit_code == 0, result.output
-    assert sections(page) == ["verdict", "models", "layers", "network", "tensors", "samples", "surroundings"]
+    assert sections(page) == [
+        "verdict", "models", "classes", "work", "layers", "network", "tensors", "samples", "surroundings"
+    ]  # fmt: skip
     assert {model.name, int8.name} <= set(re.findall(r"<th scope=\"col\">([\w.]+)</th>", page.read_text()))
     assert "of the data, in ONNX Runtime." in words(page)
     alone = cli("evaluate", int8, "--data", images, "--report", out / "one.html")
     assert alone.exit_code == 0, alone.output
     assert "there is no verdict" in words(out / "one.html") and "samples" not in sections(out / "one.html")
+
+
+def test_evaluate_tells_how_the_model_was_made_and_what_its_bytes_are(
+    cli, model: Path, int8: Path, images: Path, out: Path
+) -> None:
+    page = out / "run.html"
+    assert cli("evaluate", model, int8, "--data", images, "--report", page).exit_code == 0
+    told = words(page)
+    assert f"made bycalib8 {calib8.__version__}" in told and "targetonnxruntime" in told
+    assert "weights in one byte each" in told and "nodes and names" in told
+
+
+def test_classes_have_the_names_of_their_folders(
+    cli, model: Path, int8: Path, images: Path, out: Path
+) -> None:
+    """FP32 and INT8 against labels from folders, the class that loses most first."""
+    page = out / "run.html"
+    result = cli("evaluate", model, int8, "--data", images, "--report", page)
+    assert result.exit_code == 0, result.output
+    text = page.read_text(encoding="utf-8").partition('<section id="classes"')[2].partition("</section>")[0]
+    shown = re.findall(r'<th scope="row">(\w+)</th>', text)
+    assert sorted(shown) == ["a", "b"]
+    assert "Right: by the labels." in text and "right in FP32" in text
 
 
 def test_the_verdict_on_classes_is_that_of_all_samples(cli, model: Path, int8: Path, out: Path) -> None:

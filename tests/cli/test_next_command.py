@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from calib8.tasks.verdict import BranchVerdict, Verdict
 RANGES = RangeOptions(method="mse", power_of_two=True, range=["a=0,1", "b=-1,1"])
 READ = ["--samples", "60", "--threads", "1"]
 MEANT = ["--color", "bgr", "--mean", "0", "--branch", "y[0:4]=boxes"]
+TUNE = "calib8 tune net.onnx --data pics --judge-data OTHER_IMAGES"
 MADE = ["--target", "calib8", "--weights", "per-tensor", "--power-of-two", "--range", "a=0,1", "--range",
         "b=-1,1", "--keep-float", "n1"]  # fmt: skip
 
@@ -39,7 +41,7 @@ def words(*parts: str | list[str]) -> list[str]:
 
 
 def test_what_is_kept_is_evaluated_by_its_task() -> None:
-    read = [*READ[:2], "--batch", "4", *READ[2:]]
+    read = ["--batch", "4", *READ[2:]]  # of other images all
     told = words("calib8 evaluate net.onnx out.onnx --data OTHER_IMAGES", read, MEANT[:4])
     assert next_command(verdict("kept"), asked()) == [*told, "--task", "detect", *MEANT[4:]]
     assert next_command(verdict("kept", "classify", "agreement"), asked()) == [*told, *MEANT[4:]]
@@ -54,26 +56,36 @@ def test_what_is_ruined_is_diagnosed() -> None:
 
 
 def test_what_is_damaged_is_tuned_to_the_figure_that_fell_short() -> None:
-    start = words("calib8 tune net.onnx --data pics", READ, MEANT, MADE, "--runtime calib8")
+    start = words(TUNE, READ, MEANT, MADE, "--runtime calib8")
     for effort in ("balanced", "best"):
         command = next_command(verdict("damaged"), asked(effort))
-        assert command == [*start, "--min-recall", "0.97", "-o", "out.onnx"]
+        assert command == [*start, "--min-recall", "0.97", "-o", "out.tuned.onnx"]
     command = next_command(verdict("damaged", decided_by="precision"), asked())
-    assert command == [*start, "--min-precision", "0.97", "-o", "out.onnx"]
+    assert command == [*start, "--min-precision", "0.97", "-o", "out.tuned.onnx"]
     command = next_command(verdict("damaged", decided_by="map50"), asked(target="onnxruntime"))
-    made = words(MADE[2:], "--min-map-ratio 0.99 -o out.onnx")
-    assert command == [*words("calib8 tune net.onnx --data pics", READ, MEANT), *made]
+    made = words(MADE[2:], "--min-map-ratio 0.99 -o out.tuned.onnx")
+    assert command == [*words(TUNE, READ, MEANT), *made]
 
 
 def test_less_than_the_usual_effort_is_followed_by_the_best() -> None:
     read = [*READ[:2], "--batch", "4", *READ[2:]]
-    rest = words(MEANT, MADE, "--labels labels.txt --method mse --spot t1 --effort best -o out.onnx")
+    rest = words(MEANT, MADE, "--labels labels.txt --method mse --spot t1 --effort best -o out.best.onnx")
     for effort in ("fast", ""):
         command = next_command(verdict("damaged"), asked(effort))
         assert command == [*words("calib8 quantize net.onnx --data pics", read), *rest]
     by_branch = Verdict("damaged", (BranchVerdict("y", "other", "damaged", 15.0, ""),), 64)
     assert next_command(by_branch, asked("balanced"))[1] == "quantize"
-    assert next_command(by_branch, asked("best"))[-4:] == ["--min-sqnr", "25", "-o", "out.onnx"]
+    assert next_command(by_branch, asked("best"))[-4:] == ["--min-sqnr", "25", "-o", "out.tuned.onnx"]
+
+
+@pytest.mark.parametrize("effort", ["fast", "balanced", "best"])
+@pytest.mark.parametrize("name", ["out.onnx", "out.int8.onnx", "folder/out.best.tflite"])
+def test_what_was_written_is_not_written_over(name: str, effort: str) -> None:
+    command = next_command(verdict("damaged"), replace(asked(effort), output=Path(name)))
+    written = Path(command[command.index("-o") + 1])
+    assert written != Path(name)
+    assert (written.parent, written.suffix) == (Path(name).parent, Path(name).suffix)
+    assert written.name.startswith(Path(name).stem)
 
 
 @pytest.mark.parametrize("figure", FIGURE_LIMITS)
@@ -82,5 +94,6 @@ def test_every_command_is_one_that_is_taken(cli, tmp_path: Path, figure: str, ef
     """Up to the model, which is none."""
     command = next_command(verdict("damaged", decided_by=figure), asked(effort))
     (tmp_path / "net.onnx").write_bytes(b"")
-    found = cli(*(str(tmp_path / word) if word in ("net.onnx", "out.onnx") else word for word in command[1:]))
+    files = ("net.onnx", "out.best.onnx", "out.tuned.onnx")
+    found = cli(*(str(tmp_path / word) if word in files else word for word in command[1:]))
     assert found.exit_code == 1 and "is not an ONNX model" in found.output, found.output

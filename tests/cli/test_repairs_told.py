@@ -38,7 +38,8 @@ def test_what_failed_twice_is_listed_once() -> None:
         step("spots", 20.0, layers=()), step("spots", 20.0, layers=()), step("bn", 20.0, layers=()),
     )  # fmt: skip
     assert lines == [
-        "floats: total 20.0 → 24.0 dB, typical 20.0 → 24.0 dB on 16 samples held back, 1 layer",
+        "floats (the worst layers kept in float): total 20.0 → 24.0 dB, typical 20.0 → 24.0 dB on 16 samples "
+        "held back, 1 layer",
         "tried, and left out: round (2 times), bias",
         "  note: errors 49 % of what they were",
         "nothing to do for: spots (2 times), bn",
@@ -49,7 +50,7 @@ def test_what_is_part_of_the_result_is_not_left_out() -> None:
     lines = told(
         step("round", 19.0, "a note"), step("floats", 24.0, kept=True), step("round", 25.0, kept=True)
     )
-    assert [line.partition(":")[0] for line in lines] == ["floats", "round"]
+    assert [line.partition(" (")[0] for line in lines] == ["floats", "round"]
 
 
 def test_what_had_nothing_to_do_at_first_and_failed_later_was_tried() -> None:

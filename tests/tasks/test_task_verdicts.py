@@ -112,12 +112,15 @@ def test_too_few_objects_leave_the_word_to_the_signal() -> None:
         f"y[:,4:7]: {scores:.1f} dB; y[:,0:4] kept: 120.0 dB; 20 of FP32's objects are too few to count"
         " (22 are needed); on 10 samples held back"
     )
+    assert verdict.text.startswith("probably visibly damaged: ") and verdict.unsure
+    assert verdict.samples_needed == 11, "2 objects a sample, 22 are needed"
     enough = verdict_of(
         DETECTOR, real * 2, coded * 2, task_verdicts(DETECTOR, ["y"], real * 2, coded * 2, [FED] * 20)
     )
     assert enough.text.startswith(
         "kept: 100.0 % of FP32's 40 objects with scores above 0.25 are found again, "
     )
+    assert not enough.unsure and enough.samples_needed is None
     assert enough.text.endswith("; on 20 samples held back") and len(enough.branches) == 2
 
 
@@ -165,7 +168,10 @@ def test_lines_classes_and_vectors_by_their_judges() -> None:
     told = judged(lines(texts), lines(coded), Meaning((branch("ctc"),), "ctc"))
     assert (told.task, told.state, told.counted) == ("ctc", "damaged", 32)
     assert told.figures["lines"] == 30 / 32 and told.figures["character_error"] == pytest.approx(3 / 80)
-    assert told.text == "93.8 % of 32 lines are read as FP32 reads them, 3.8 % of the characters differ"
+    assert (
+        told.text
+        == "93.8 % (30 of 32) of the lines are read as FP32 reads them, 3.8 % of the characters differ"
+    )
     few = judged(lines(["abc"] * 21 + [""] * 20), lines(["abc"] * 21 + [""] * 20), Meaning((branch("ctc"),)))
     assert few.state == "unknown" and few.text == "21 of FP32's lines are too few to count (22 are needed)"
     real = [np.eye(4)[[k % 4]] for k in range(40)]
@@ -235,7 +241,7 @@ def test_every_head_is_judged_alone_and_what_is_guessed_not_at_all() -> None:
     assert [(one.name, one.state) for one in told] == [("a", "kept"), ("b", "ruined")]
     verdict = verdict_of(Meaning(heads, "classify"), real, coded, told)
     assert verdict.state == "ruined" and verdict.text.startswith(
-        "ruined: b: 33.3 % of the samples keep their class; "
+        "ruined: b: 33.3 % (10 of 30) of the samples keep their class; "
     )
     assert "a kept: 100.0 %" in verdict.text and "c kept: 120.0 dB" in verdict.text
     guessed = Meaning((branch("keypoints", sureness="guessed"),), "keypoints")

@@ -36,6 +36,7 @@ class Subject:
         threads: that it may use.
         batch: samples per run.
         macs: multiply-accumulates per run, None where they are not known.
+        is_float: the model has no codes.
     """
 
     model: str
@@ -43,6 +44,7 @@ class Subject:
     threads: int
     batch: int
     macs: int | None
+    is_float: bool = False
 
 
 class Opened(NamedTuple):
@@ -113,7 +115,7 @@ def measure(
     on_round: Callable[[int], None] = lambda done: None,
     on_crash: Callable[[CrashError], None] | None = None,
 ) -> list[Timing]:
-    """Times subjects of one model in turns; one timing per subject that lives to the end.
+    """Times subjects of one network in turns; one timing per subject that lives to the end.
 
     Args:
         opened: the subjects; all of them stay open, so give those that are to be compared and no more.
@@ -149,6 +151,20 @@ def ratio(timing: Timing, timings: Sequence[Timing]) -> float | None:
         if _same_work(other.subject, timing.subject) and other.subject.runtime != timing.subject.runtime
     ]
     return min(others) / timing.median_ms if others else None
+
+
+def beside_float(timing: Timing, timings: Sequence[Timing]) -> list[Timing]:
+    """The same network in float, with as many threads and samples: fastest first, empty for a float model."""
+    mine = timing.subject
+    if mine.is_float or mine.macs is None:
+        return []
+    work = (mine.threads, mine.batch, mine.macs)
+    floats = [
+        other
+        for other in timings
+        if other.subject.is_float and (other.subject.threads, other.subject.batch, other.subject.macs) == work
+    ]
+    return sorted(floats, key=lambda other: other.median_ms)
 
 
 def _same_work(one: Subject, other: Subject) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from calib8.analysis import benchmark, litert, openvino_model
 from calib8.analysis.benchmark import Opened, Subject
+from calib8.analysis.benchmark_words import TITLES
 from calib8.analysis.bound_calls import BoundCall
 from calib8.analysis.foreign_process import ForeignProcess
 from calib8.analysis.workloads import Form, Workload
@@ -28,7 +29,8 @@ def open_subject(workload: Workload, runtime: str, threads: int) -> Opened:
         ModelError: it cannot load the model, or crashes on it.
     """
     visit = OPENERS[runtime](workload, threads)
-    subject = Subject(workload.path, runtime, threads, workload.batch, workload.macs)
+    is_float = workload.form in ("float", "float TFLite model")
+    subject = Subject(workload.path, runtime, threads, workload.batch, workload.macs, is_float)
     return Opened(subject, visit)
 
 
@@ -78,11 +80,6 @@ TAKES: Final[dict[str, tuple[Form, ...]]] = {
 
 PACKAGES: Final = {"litert": "ai_edge_litert"}
 """Runtime → the module that brings it, where the names differ."""
-
-TITLES: Final = {
-    "calib8": "calib8", "onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "litert": "LiteRT"
-}  # fmt: skip
-"""Runtime → what messages call it."""
 
 CHECKS: Final[dict[str, Callable[[], None]]] = {
     "openvino": openvino_model.check_installed,

@@ -33,6 +33,14 @@ def hardly_better_than_guessing(hits: int, samples: int, classes: int) -> bool:
     return _at_most(hits, samples, (1.0 + chance) / 2.0) < _RARELY
 
 
+def doubt(hits: int, samples: int) -> str:
+    """What to say then."""
+    return (
+        f"FP32 is right on {100 * hits / samples:.2f} % of these samples: preprocessing or labels do not fit "
+        "this model; compare mean, scale, colour order and class numbers with those of its training"
+    )
+
+
 def _at_most(hits: int, samples: int, share: float) -> float:
     """Probability of so many hits or fewer, summed in logarithms: many samples have tiny terms."""
     return sum(

@@ -157,7 +157,7 @@ def diagnose(
     whole = with_dropped_activations(opened.pair.int8, taps, reference.tensors)
     meaning = purpose.meaning(analysable(opened.pair.fp32))
     dissection = Dissection(whole, constants, reference.forms[-1], runs, threads, meaning)
-    counter = SampleCounter("taking layers apart", number_of_parts(dissection, taps), progress)
+    counter = SampleCounter("measuring layer by layer", number_of_parts(dissection, taps), progress)
     found = damages(dissection, taps, counter)
     losses = _losses(opened.pair.int8, comparison, opened.found, found, runs[0])
     maxima = _channel_maxima(reference, opened.found, runs, threads)

@@ -9,14 +9,14 @@ branches      the same of every branch of the outputs (``calib8.tasks``)
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from calib8.analysis.chance import doubt, hardly_better_than_guessing
 from calib8.analysis.evaluation import BranchSqnr as BranchSqnr
 from calib8.analysis.evaluation import Evaluation as Evaluation
 from calib8.data.batches import Batch
@@ -41,9 +41,6 @@ LOWER: Final = (
 )
 """Cures of labels that are counted otherwise."""
 
-Shapes = frozenset[tuple[str, tuple[int, ...]]]
-"""Input name and sizes, of every input."""
-
 Outputs = Sequence[list[npt.NDArray[Any]] | None]
 """Of every model for one batch."""
 
@@ -64,10 +61,8 @@ class _Tally:
     signal: float = 0.0
     noise: float = 0.0
     energies: npt.NDArray[np.float64] | None = None
-    seconds: float = 0.0
     labels_asked: bool = True
     misfit: str = ""
-    shapes: set[Shapes] = field(default_factory=set)
     crash: CrashError | None = None
 
 
@@ -106,9 +101,7 @@ def evaluate_sessions(
     classes = classes and (meaning is None or not meaning.named or meaning.task == "classify")
     tallies = [_Tally(labels_asked=labels_asked) for _ in sessions]
     for batch in batches:
-        results = [
-            _timed_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)
-        ]
+        results = [_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)]
         _check_one_is_left(tallies)
         expected = None if reference is None else results[reference]
         for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
@@ -127,25 +120,15 @@ def evaluate_sessions(
     return [_evaluation(s, t, i, reference, meaning) for i, (s, t) in enumerate(pairs)]
 
 
-def _timed_run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]] | None:
-    """Outputs; the first run of a shape, for which a runtime compiles or allocates, is not timed.
-
-    None once the model has ended its runtime: what it gave before does not count either.
-    """
+def _run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]] | None:
+    """Outputs; None once the model has ended its runtime: what it gave before does not count either."""
     if tally.crash is not None:
         return None
-    shapes = frozenset((name, array.shape) for name, array in batch.inputs.items())
     try:
-        if shapes not in tally.shapes:
-            tally.shapes.add(shapes)
-            session.run(batch.inputs)
-        start = time.perf_counter()
         outputs = session.run(batch.inputs)
     except CrashError as crash:
         tally.crash = crash
         return None
-    inside = getattr(session.handle, "seconds", None)  # of a runtime in a process of its own
-    tally.seconds += time.perf_counter() - start if inside is None else inside
     tally.images += len(batch.names)
     return outputs
 
@@ -256,7 +239,7 @@ def _evaluation(
 ) -> Evaluation:
     if tally.crash is not None:
         crash = tally.crash.text
-        return Evaluation(session.name, session.runtime, 0, None, None, None, None, 0.0, failure=crash)
+        return Evaluation(session.name, session.runtime, 0, None, None, None, None, None, failure=crash)
     compared = reference is not None and index != reference
     return Evaluation(
         model=session.name,
@@ -266,21 +249,29 @@ def _evaluation(
         top5=tally.top5 / tally.labelled if tally.labelled else None,
         agreement=tally.agreeing / tally.classified if compared and tally.classified else None,
         sqnr_db=sqnr_db(tally.signal, tally.noise) if compared else None,
-        seconds=tally.seconds,
-        warnings=tuple(_warnings(tally)),
+        seconds=None,
+        warnings=tuple(_warnings(tally, doubted=not compared)),
         labels_left_out=tally.misfit,
         branches=_branches(tally, meaning),
+        labelled=tally.labelled,
     )
 
 
-def _warnings(tally: _Tally) -> Iterator[str]:
-    """Whether the model mostly gives the class beside the label: its labels are counted otherwise."""
-    if tally.classes < FEW_CLASSES or tally.labelled < FEW_LABELS:
-        return
+def _warnings(tally: _Tally, *, doubted: bool) -> Iterator[str]:
+    """Whether the model mostly gives the class beside the label: its labels are counted otherwise.
+
+    Args:
+        tally: of the model.
+        doubted: it is no int8 model beside its original, so that nothing but data or labels can be wrong.
+    """
+    told = False
     for hits, side, cure in ((tally.above, "higher", RAISE), (tally.below, "lower", LOWER)):
-        if hits > MUCH_MORE * tally.top1 and hits > tally.labelled / MUCH_MORE:
-            share = f"{100 * hits / tally.labelled:.2f} %"
+        few = tally.classes < FEW_CLASSES or tally.labelled < FEW_LABELS
+        if not few and hits > MUCH_MORE * tally.top1 and hits > tally.labelled / MUCH_MORE:
+            share, told = f"{100 * hits / tally.labelled:.2f} %", True
             yield Text(f"its class is one {side} than the label on {share} of the images: {cure}")
+    if doubted and not told and hardly_better_than_guessing(tally.top1, tally.labelled, tally.classes):
+        yield doubt(tally.top1, tally.labelled)
 
 
 def sqnr_db(signal: float, noise: float) -> float | None:

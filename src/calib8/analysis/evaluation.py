@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
+from calib8.analysis.by_class import ClassFigures
 from calib8.notebook import decibels, grid, in_notebook, notes, percent
 from calib8.tasks.judges.interface import TaskFigures
 
@@ -34,9 +34,13 @@ class Evaluation:
         images: samples seen.
         top1, top5: None without labels or if the first output is not a row of class scores.
         agreement, sqnr_db: against the reference; None without one or for the reference itself.
-        seconds: time inside the runtime, without what it does once for every shape of its inputs.
+        seconds: time inside the runtime for so many samples, at the pace of ``calib8.analysis.paces``; None:
+            not measured.
         warnings: sentences about labels that do not fit.
         labels_left_out: why labels that were found do not count; empty where there are none, or they do.
+        classes: of classifiers, those that lost most first, see ``calib8.analysis.by_class``; empty without
+            labels and reference.
+        labelled: samples with a label that counts.
         branches: of the outputs against the reference's; empty where ``sqnr_db`` is None, or the outputs are
             not known. With several of them ``sqnr_db`` tells of the loudest.
         task: figures of the task; None where none was asked for.
@@ -51,13 +55,15 @@ class Evaluation:
     top5: float | None
     agreement: float | None
     sqnr_db: float | None
-    seconds: float
+    seconds: float | None
     warnings: tuple[str, ...] = ()
     labels_left_out: str = ""
     failure: str | None = None
     task: TaskFigures | None = None
     own: TaskFigures | None = None
     branches: tuple[BranchSqnr, ...] = ()
+    classes: tuple[ClassFigures, ...] = ()
+    labelled: int = 0
 
     def __repr__(self) -> str:
         """One line: which model, where it ran, and the figures that are known."""
@@ -82,9 +88,9 @@ class Evaluation:
         return min(told, key=lambda branch: branch.sqnr_db or 0.0, default=None)
 
     @property
-    def images_per_second(self) -> float:
-        """Samples per second inside the runtime."""
-        return self.images / self.seconds if self.seconds > 0 else math.inf if self.images else 0.0
+    def images_per_second(self) -> float | None:
+        """Samples per second inside the runtime; None: not measured."""
+        return self.images / self.seconds if self.seconds else None
 
 
 class Evaluations(list[Evaluation]):
@@ -110,5 +116,5 @@ class Evaluations(list[Evaluation]):
 
 def _row(e: Evaluation) -> tuple[object, ...]:
     shares = (percent(e.top1), percent(e.top5), percent(e.agreement))
-    speed = None if e.failure else f"{e.images_per_second:.1f}"
+    speed = None if e.images_per_second is None else f"{e.images_per_second:.1f}"
     return (e.model, e.runtime, e.images, *shares, decibels(e.sqnr_db), speed)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from calib8.analysis.benchmark import Opened, Timing, measure, ratio
+from calib8.analysis.benchmark import Opened, Timing, beside_float, measure, ratio
 from calib8.analysis.benchmark_runtimes import OPENERS, installed_runtimes, open_subject, takes
+from calib8.analysis.benchmark_words import conclusions
 from calib8.analysis.breakdown import Breakdown, Part, break_down
 from calib8.analysis.workloads import Shapes, Workload, open_workload
 from calib8.engine.peak import machine_peak_gmacs
@@ -26,6 +27,9 @@ from calib8.tensors import whole_number
 from calib8.tflite.notes import notes_on_sizes
 
 PROFILED_RUNS: Final = 30
+
+Case: TypeAlias = tuple[Workload, Sequence[str]]
+"""What is run, and the runtimes that run it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +61,29 @@ class Benchmark:
     def _repr_html_(self) -> str:
         """The timings, then the time of every part of the plans, for notebooks."""
         times = ("median ms", "min ms", "p95 ms")
-        headers = ("model", "runtime", "threads", "batch", *times, "ratio", "of peak")
+        headers = ("model", "runtime", "threads", "batch", *times, "vs float", "vs others", "of peak")
         parts = [grid(headers, self.timings, self._row), *map(_part_grid, self.breakdowns)]
-        told = [str(failure) for failure in self.failures]
+        told = [*self.conclusions(), *(str(failure) for failure in self.failures)]
         return in_notebook(repr(self), *parts, notes([*told, *self.notes]))
 
     def _row(self, t: Timing) -> tuple[object, ...]:
-        of, faster = t.subject, self.ratio(t)
+        of, told = t.subject, (self.of_float(t), self.ratio(t))
         times = (f"{t.median_ms:.3f}", f"{t.min_ms:.3f}", f"{t.p95_ms:.3f}")
-        told = None if faster is None else f"{faster:.2f}"
-        return (of.model, of.runtime, of.threads, of.batch, *times, told, percent(self.of_peak(t)))
+        faster = (None if one is None else f"{one:.2f}" for one in told)
+        return (of.model, of.runtime, of.threads, of.batch, *times, *faster, percent(self.of_peak(t)))
 
     def ratio(self, timing: Timing) -> float | None:
         """How many times faster than the fastest other runtime on the same work, by median; None without."""
         return ratio(timing, self.timings)
+
+    def of_float(self, timing: Timing) -> float | None:
+        """How many times as fast as the fastest runtime with the float model, by median; None without one."""
+        floats = beside_float(timing, self.timings)
+        return floats[0].median_ms / timing.median_ms if floats else None
+
+    def conclusions(self) -> tuple[str, ...]:
+        """How fast the quantized models are, and how many times as fast as what, in lines."""
+        return conclusions(self.timings)
 
     def of_peak(self, timing: Timing) -> float | None:
         """Share of what the machine does at most, 0 … 1, in the fastest run; None where MACs are unknown."""
@@ -142,12 +155,16 @@ def benchmark(
         problem = f"shows the parts of a plan, but {', '.join(map(str, paths))} runs in other runtimes only"
         raise UsageError(parameter("profile", True), problem, "Give a quantized model, a program or a plan")
     timings, breakdowns, failures = list[Timing](), list[Breakdown](), list[ModelError]()
-    for workload, names in zip(workloads, fitting, strict=True):
-        found, failed = _measured(workload, names, asked, callback_of(progress))
+    for network in _networks(list(zip(workloads, fitting, strict=True))):
+        found, failed = _measured(network, asked, callback_of(progress))
         timings += found
         failures += failed
-        if profile and any(timing.subject.runtime == "calib8" for timing in found):
-            breakdowns += [break_down(workload, count, PROFILED_RUNS) for count in asked.threads]
+        run_here = {one.subject.model for one in found if one.subject.runtime == "calib8"}
+        for workload, _ in network if profile else ():
+            if workload.path in run_here:
+                breakdowns += [break_down(workload, count, PROFILED_RUNS) for count in asked.threads]
+    order = {workload.path: place for place, workload in reversed(list(enumerate(workloads)))}
+    timings.sort(key=lambda one: order[one.subject.model])
     notes = [note for path in paths for note in notes_on_sizes(path, shapes, batch)]
     peaks = {count: machine_peak_gmacs(count) for count in asked.threads}
     return Benchmark(tuple(timings), tuple(breakdowns), tuple(failures), peaks, tuple(notes))
@@ -216,23 +233,37 @@ def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
     raise UsageError(asked, f"{problem}, which calib8 alone runs", "Add the runtime calib8")
 
 
-def _measured(
-    workload: Workload, runtimes: Sequence[str], asked: _Asked, progress: Progress
-) -> tuple[list[Timing], list[ModelError]]:
-    """Timings of a workload, and what failed beside them.
+def _networks(asked: Sequence[Case]) -> list[list[Case]]:
+    """Models of one network together: as many multiply-accumulates and samples; others each alone."""
+    found = dict[object, list[Case]]()
+    for place, (workload, names) in enumerate(asked):
+        known = place if workload.macs is None else (workload.macs, workload.batch)
+        found.setdefault(known, []).append((workload, names))
+    return list(found.values())
 
-    Where the user named the runtimes, none of them may refuse to load it; one that crashes leaves the others
-    their figures.
+
+def _measured(
+    network: Sequence[Case], asked: _Asked, progress: Progress
+) -> tuple[list[Timing], list[ModelError]]:
+    """Timings of the models of a network, all in turns, and what failed beside them.
+
+    Where the user named the runtimes, none of them may refuse to load a model; one that crashes leaves the
+    others their figures.
     """
-    opened, failures = _opened(workload, runtimes, asked.threads)
-    refused = [failure for failure in failures if not isinstance(failure, CrashError)]
-    if (asked.named and refused) or not opened:
-        raise (refused or failures)[0]
-    stage, rounds = f"measuring {workload.path}", asked.rounds
+    ready, failures = list[Opened](), list[ModelError]()
+    for workload, runtimes in network:
+        opened, failed = _opened(workload, runtimes, asked.threads)
+        refused = [failure for failure in failed if not isinstance(failure, CrashError)]
+        if (asked.named and refused) or not opened:
+            raise (refused or failed)[0]
+        ready += opened
+        failures += failed
+    stage, rounds = f"measuring {', '.join(workload.path for workload, _ in network)}", asked.rounds
     progress(stage, 0, rounds)
-    timings = measure(opened, rounds, lambda done: progress(stage, done, rounds), failures.append)
-    if not timings:
-        raise failures[0]
+    timings = measure(ready, rounds, lambda done: progress(stage, done, rounds), failures.append)
+    for workload, _ in network:
+        if not any(timing.subject.model == workload.path for timing in timings):
+            raise next(one for one in failures if one.subject == workload.path)
     return timings, failures
 
 

@@ -163,7 +163,7 @@ class _Work:
         base = tables.get(plain) or next(iter(tables.values()))
         offered = {name: [t.entries[name] for t in (base, *tables.values())] for name in base.entries}
         runs = self.samples.scored
-        counter = SampleCounter("scoring ranges", len(runs), self.progress)
+        counter = SampleCounter("comparing ranges", len(runs), self.progress)
         try:
             found = choose_by_tensor(
                 self.prepared, offered, self.scheme.activations, runs, self.threads, counter,

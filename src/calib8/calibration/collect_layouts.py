@@ -51,7 +51,7 @@ def count_again(
     if not needs_data_again(method):
         return None
     layout = TWO_PASS_METHODS[method].layout
-    seen = SampleCounter("counting again", dataset.count, progress)
+    seen = SampleCounter("calibrating, second pass", dataset.count, progress)
     with closing(batches_of(dataset, batch or 1, threads)) as pieces:
         feeds = (piece.inputs for piece in pieces)
         return collect_layouts(

@@ -60,8 +60,10 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
     A run is one call from Python whose inputs and outputs are bound beforehand: no arrays are copied in or
     out. Every runtime has a process of its own, in which the clock is read.
 
-    The ratio says how many times faster than the fastest other runtime, by the medians. GMAC/s and their
-    share of what the cores of this machine can do at most are those of the fastest run.
+    Give the float model too: 'vs float' says how many times as fast as the float model in its fastest
+    runtime, 'vs others' as the same model in the fastest other runtime, by the medians. The last lines
+    say the same in words. GMAC/s and their share of what the cores of this machine can do at most are
+    those of the fastest run.
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, models)
@@ -78,6 +80,8 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
     for parts in found.breakdowns:
         say_breakdown(terminal, parts)
     terminal.show(timing_table(found))
+    for line in found.conclusions():
+        terminal.say(line)
     for failure in found.failures:
         terminal.say(f"note: {on_command_line(failure.text)}")
     for note in found.notes:

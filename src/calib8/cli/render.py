@@ -103,7 +103,7 @@ def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) ->
             percent(e.top5),
             percent(e.agreement),
             _sqnr(e),
-            NOTHING if e.failure else f"{e.images_per_second:.1f}",
+            NOTHING if e.images_per_second is None else f"{e.images_per_second:.1f}",
             decimal(size),
         )
     return table
@@ -273,6 +273,8 @@ def _macs(macs: int | None) -> str:
 
 def say_repairs(terminal: Terminal, found: Repaired) -> None:
     """Which repairs are part of the result; which were tried in vain or found nothing to do, each once."""
+    from calib8.repair.plain_words import in_plain_words
+
     if found.warning:
         terminal.say(f"warning: {on_command_line(found.warning)}", style="yellow")
     where = f"on {count(found.held_back, 'sample')} held back"
@@ -281,12 +283,12 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
     for step in found.steps:
         if not step.kept:
             continue
-        on = count(len(step.layers), "layer")
+        on, told = count(len(step.layers), "layer"), in_plain_words(step.names)
         if math.isnan(step.after_db):
-            terminal.say(f"{step.name}: {on} changed")
+            terminal.say(f"{told}: {on} changed")
         else:
             gains = _gains(step.before, step.after)
-            terminal.say(f"{step.name}: {gains} {where}{f', {on}' if step.layers else ''}")
+            terminal.say(f"{told}: {gains} {where}{f', {on}' if step.layers else ''}")
         _say_notes(terminal, [step])
     kept = {step.name for step in found.steps if step.kept}
     left = [step for step in found.steps if step.name not in kept]

@@ -18,10 +18,19 @@ if TYPE_CHECKING:
 def timing_table(found: Benchmark) -> Table:
     """One row per subject."""
     table = plain_table("model", "runtime")
-    for header in ("threads", "batch", "median ms", "min ms", "p95 ms", "ratio", "GMAC/s", "of peak"):
+    for header in (
+        "threads",
+        "batch",
+        "median ms",
+        "min ms",
+        "p95 ms",
+        "vs float",
+        "vs others",
+        "GMAC/s",
+        "of peak",
+    ):
         table.add_column(header, justify="right")
     for t in found.timings:
-        faster = found.ratio(t)
         table.add_row(
             t.subject.model,
             t.subject.runtime,
@@ -30,7 +39,7 @@ def timing_table(found: Benchmark) -> Table:
             f"{t.median_ms:.3f}",
             f"{t.min_ms:.3f}",
             f"{t.p95_ms:.3f}",
-            NOTHING if faster is None else f"{faster:.2f}",
+            *(NOTHING if one is None else f"{one:.2f}" for one in (found.of_float(t), found.ratio(t))),
             *_rate(t.gmacs, found.peaks[t.subject.threads]),
         )
     return table

@@ -167,10 +167,12 @@ def say_auto(terminal: Terminal, report: AutoReport) -> None:
     dropped = f", {behind} given up early" if behind else ""
     told = [] if winner is None else [both_measures(winner)]
     if others:
-        told.append(f"other tables {min(others):.1f} … {max(others):.1f} dB{dropped}")
+        told.append(f"other ranges {min(others):.1f} … {max(others):.1f} dB{dropped}")
     rest = f" ({'; '.join(told)})" if told else ""
     samples = count(report.held_back, "sample")
-    terminal.say(f"auto: {report.chosen}{won}{rest} on {samples}{'' if report.shared else ' held back'}")
+    terminal.say(
+        f"best ranges: {report.chosen}{won}{rest} on {samples}{'' if report.shared else ' held back'}"
+    )
     terminal.say("tensors by method: " + ", ".join(f"{name} {wins}" for name, wins in report.wins.items()))
     for note in report.notes:
         terminal.say(f"note: {on_command_line(note)}")

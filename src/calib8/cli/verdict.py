@@ -13,6 +13,7 @@ from rich.filesize import decimal
 from calib8.cli.documents import finite
 from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
+from calib8.cli.render import count, percent
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal
 from calib8.parameters import on_command_line
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from calib8.tasks.verdict import BranchVerdict, State, Verdict
 
 _PLACES_SHOWN: Final = 3
+_LAYERS_SHOWN: Final = 3
 _WIDTH: Final = 11
 """Columns of the names of figures, with the space behind them."""
+
+OTHER_IMAGES: Final = "OTHER_IMAGES"
+"""Stands for data that neither calibrated nor repaired."""
 
 _STYLES: Final[dict[State, str]] = {"damaged": "yellow", "ruined": "red"}
 
@@ -136,14 +141,16 @@ class Written:
 
 
 def say_outcome(terminal: Terminal, result: Quantization, written: Written, command: list[str]) -> None:
-    """Two columns: outputs, how much is quantized, sizes, the verdict, files, the next command."""
+    """Two columns: outputs, what is quantized, sizes, the verdict, samples, files, the next command."""
     nodes, quantized = len(result.placement.decisions), len(result.placement.quantized_nodes())
     share = 100 * written.int8_bytes / written.float_bytes
     rows = [
         ("outputs", _meaning(result.meaning)),
         ("quantized", f"{quantized} of {nodes} operations"),
+        ("in float", _in_float(result) if quantized < nodes else ""),
         ("size", f"{decimal(written.float_bytes)} → {decimal(written.int8_bytes)}, {share:.0f} % of before"),
         ("accuracy", "" if result.verdict is None else on_command_line(result.verdict.text)),
+        ("samples", _more_samples(result)),
         ("written", str(written.model)),
         ("table", "" if written.table is None else str(written.table)),
         ("next", shlex.join(command)),
@@ -153,6 +160,28 @@ def say_outcome(terminal: Terminal, result: Quantization, written: Written, comm
     for what, value in rows:
         if value:
             terminal.say(f"{what:<{_WIDTH}}{value}", style=styles.get(what))
+
+
+def _in_float(result: Quantization) -> str:
+    """The share of the multiply-accumulates that is float, and why the largest layers are."""
+    found = result.float_work()
+    if not found.layers:
+        return "none of the multiply-accumulates"
+    shown = found.layers[:_LAYERS_SHOWN]
+    each = [f"{one.node} {percent(one.share)} % ({one.reason})" for one in shown]
+    more = len(found.layers) - len(shown)
+    each += [f"{count(more, 'more layer')}"] * (more > 0)
+    return f"{percent(found.share)} % of the multiply-accumulates: {'; '.join(each)}"
+
+
+def _more_samples(result: Quantization) -> str:
+    """How many would be enough for a sure verdict, where it is none: half of the data is held back."""
+    needed = None if result.verdict is None else result.verdict.samples_needed
+    if needed is None or result.verdict is None or result.verdict.shared:
+        return ""
+    held, have = result.verdict.samples, count(result.verdict.samples, "sample")
+    were = "was" if held == 1 else "were"
+    return f"{have} {were} held back, {needed} would be enough to count: calibrate with {2 * needed} or more"
 
 
 def _meaning(meaning: Meaning | None) -> str:
@@ -184,18 +213,25 @@ def next_command(verdict: Verdict, asked: Asked) -> list[str]:
     model, output, data = str(asked.model), str(asked.output), asked.data
     if data is None or verdict.state in ("kept", "unknown"):
         task = next((one.task for one in verdict.tasks if one.state != "unknown"), None)
-        looking = asked.looking(None if task == "classify" else task)
-        return ["calib8", "evaluate", model, output, "--data", "OTHER_IMAGES", *looking]
+        all_of_them = replace(asked, reading=replace(asked.reading, samples=None))
+        looking = all_of_them.looking(None if task == "classify" else task)
+        return ["calib8", "evaluate", model, output, "--data", OTHER_IMAGES, *looking]
     if verdict.state == "ruined":
         return ["calib8", "diagnose", model, output, "--data", str(data), *asked.looking()]
     promise, by_task = _promise(verdict.deciding[0])
     if asked.effort == "best" or (asked.effort == "balanced" and by_task):
         read = replace(asked, reading=replace(asked.reading, batch=None)).looking()
         engine = ["--runtime", "calib8"] if asked.target == "calib8" else []
-        made = [*asked.making(), *engine, *promise, "-o", output]
-        return ["calib8", "tune", model, "--data", str(data), *read, *made]
-    flags = [*asked.looking(), *asked.making(), *asked.choosing(), "--effort", "best", "-o", output]
+        made = [*asked.making(), *engine, *promise, "-o", _beside(asked.output, "tuned")]
+        return ["calib8", "tune", model, "--data", str(data), "--judge-data", OTHER_IMAGES, *read, *made]
+    best = ["--effort", "best", "-o", _beside(asked.output, "best")]
+    flags = [*asked.looking(), *asked.making(), *asked.choosing(), *best]
     return ["calib8", "quantize", model, "--data", str(data), *flags]
+
+
+def _beside(output: Path, what: str) -> str:
+    """Another file, so that what was written stays: ``net.onnx`` → ``net.tuned.onnx``."""
+    return str(output.with_name(f"{output.stem}.{what}{output.suffix}"))
 
 
 def _promise(worst: TaskVerdict | BranchVerdict) -> tuple[tuple[str, str], bool]:

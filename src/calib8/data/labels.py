@@ -56,11 +56,13 @@ class FoundLabels:
         numbers: one per sample, None for each where there are none that can be used.
         asked: the user named them; what does not fit is an error then, and a remark otherwise.
         note: why labels that were found are not used; empty where there are none, or they are.
+        names: of the classes, by number; empty where only numbers are known.
     """
 
     numbers: Sequence[int | None]
     asked: bool = False
     note: str = ""
+    names: tuple[str, ...] = ()
 
 
 def no_labels(samples: int) -> FoundLabels:
@@ -77,7 +79,9 @@ def labels_of_folder(folder: Path, files: Sequence[str], labels: Path | None) ->
     if labels is not None:
         return FoundLabels(folder_labels(folder, files, labels), True, "")
     try:
-        return FoundLabels(folder_labels(folder, files, None))
+        numbers = folder_labels(folder, files, None)
+        by_folder = not (folder / LABELS_FILE).is_file() and any(one is not None for one in numbers)
+        return FoundLabels(numbers, names=tuple(_class_numbers(folder)) if by_folder else ())
     except DataError as error:
         return FoundLabels([None] * len(files), False, f"{error.subject} {error.problem}")
 

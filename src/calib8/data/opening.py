@@ -139,7 +139,7 @@ def _from_images(
     return Dataset(
         str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [],
         labels_asked=found.asked, label_note=found.note,
-        label_cure=Text(f"Mend them, or name others with {parameter('labels')}"),
+        label_cure=Text(f"Mend them, or name others with {parameter('labels')}"), class_names=found.names,
     )  # fmt: skip
 
 

@@ -104,6 +104,7 @@ class Dataset:
         labels_asked: the user named the labels; they were not just found beside the samples.
         label_note: why labels that were found are not used; empty where there are none, or they are.
         label_cure: what to do about labels that do not fit.
+        class_names: of the labels, by number; empty where only numbers are known.
     """
 
     source: str
@@ -117,6 +118,7 @@ class Dataset:
     labels_asked: bool = False
     label_note: str = ""
     label_cure: str = "Mend them, or give inputs alone"
+    class_names: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.

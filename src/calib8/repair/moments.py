@@ -86,7 +86,7 @@ def layer_moments(
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
     sets = list(in_sets(layers, _bytes_of_products))
-    counter = SampleCounter("gathering moments", len(sets) * len(data.runs), data.progress)
+    counter = SampleCounter("looking at what layers read", len(sets) * len(data.runs), data.progress)
     for some in sets:
         names = list(dict.fromkeys(source_name(layer) for layer in some))
         sums = [_Sums(layer) for layer in some]

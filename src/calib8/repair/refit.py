@@ -175,7 +175,7 @@ def _chosen(
         with calibration_samples(data, 1) as feeds:
             counts = collect_layouts(
                 model, statistics, TWO_PASS_METHODS[way.method].layout, feeds, threads=data.threads,
-                without=others, on_batch=_counter("counting again", data),
+                without=others, on_batch=_counter("choosing ranges anew, second pass", data),
             )  # fmt: skip
     functions = functions_for(way.method, model)
     table = choose_table(
@@ -210,7 +210,7 @@ def _scored(
     for name in names:
         kept = _kept(old[name], chosen[name], own.tensors[name])
         offered[name] = [chosen[name], kept, *(table.entries[name] for table in plain.values())]
-    counter = SampleCounter("scoring ranges", len(data.runs), data.progress)
+    counter = SampleCounter("comparing ranges", len(data.runs), data.progress)
     try:
         rules = choose_by_tensor(
             model, offered, spec, data.runs, data.threads, counter, target=candidate.scheme

@@ -191,7 +191,7 @@ ROUND: Final = (("round",),)
 """Comes once more behind spots and floats: beside the noise that these take away its gain may not be seen."""
 
 EFFORTS: Final[Mapping[str, Effort]] = {
-    "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse-behind"),
+    "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=32, method="mse-behind"),
     "balanced": Effort(
         stages=(_LAYERS, _THROUGH, _ACTIVATIONS, ROUND, SPOTS, FLOATS, ROUND),
         finish=("bias", "bias-sequential"),

@@ -137,7 +137,7 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
     except Calib8Error as error:  # not what the float model computes once its codes are gone
         return candidate, RepairReport((), (f"no spots: {error.problem}",))
     parts = [Part(taken_apart.layers, ()), *(Part((), (name,)) for name in taken_apart.tensors)]
-    counter = SampleCounter("looking for spots", len(parts), data.progress)
+    counter = SampleCounter("looking for tensors that need 16 bits", len(parts), data.progress)
     names = _names(candidate)
     weights, *checks = taken_apart.checks(parts, counter)
     by_tensor = {names[name]: check for name, check in zip(taken_apart.tensors, checks, strict=True)}

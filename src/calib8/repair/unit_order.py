@@ -175,7 +175,7 @@ def part_noise(candidate: Candidate, units: Sequence[Unit], data: RepairData) ->
     dissection = Dissection(quantized.model, constants, candidate.model, runs, data.threads, data.meaning)
     layers = [name for name in dissection.layers if name in constants]
     parts = [Part((name,), ()) for name in layers] + [Part((), (name,)) for name in dissection.tensors]
-    counter = SampleCounter("taking layers apart", len(parts), data.progress)
+    counter = SampleCounter("measuring layer by layer", len(parts), data.progress)
     noise = [_noise(found) for found in dissection.qualities(parts, counter)]
     weights = dict(zip(layers, noise, strict=False))
     around = _units_around(candidate.model, quantized.placement, units)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -14,7 +15,9 @@ from calib8.analysis.findings import Finding as Cause
 from calib8.parameters import with_both
 from calib8.remedies import Treatment
 from calib8.run_report.around import Around
+from calib8.run_report.class_table import classes_of
 from calib8.run_report.layers import Inside, Known, inside
+from calib8.run_report.made_of import how_it_was_made, what_its_bytes_are
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import (
     Attempt,
@@ -36,6 +39,7 @@ from calib8.run_report.words import (
     verdict_words,
     where_compared,
 )
+from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judges.interface import FIGURES
 from calib8.tasks.limits import CLASSES, FEWEST, state_by
 from calib8.tasks.task_verdicts import TaskVerdict
@@ -44,7 +48,7 @@ from calib8.tasks.verdict import WORDS, Verdict
 
 def of_evaluations(
     found: Sequence[Evaluation], seen: SideBySide | None, model: ir.Model | None, around: Around,
-    sizes: Sequence[int | None] = (),
+    sizes: Sequence[int | None] = (), int8_bytes: int | None = None,
 ) -> RunReport:  # fmt: skip
     """What to tell of models side by side.
 
@@ -54,6 +58,7 @@ def of_evaluations(
         model: that quantized one.
         around: files and times.
         sizes: of the files in bytes; empty: not known.
+        int8_bytes: of the file of ``model``; None: not known.
     """
     told = Inside() if model is None else inside(model, _known(seen))
     judged = next((one for one in found if one.sqnr_db is not None or one.agreement is not None), None)
@@ -62,10 +67,12 @@ def of_evaluations(
     count = 0 if judged is None else judged.images
     headline = _headline(seen, figures, around, "evaluated", agreement, count)
     notes = tuple(f"{one.model}: {with_both(text)}" for one in found for text in _odd(one))
+    made = () if model is None else (*how_it_was_made(model), *what_its_bytes_are(model, int8_bytes))
     title = ", ".join(Path(one.model).name for one in found[:3]) + (" …" if len(found) > 3 else "")
-    return _report(
-        title, "evaluate", headline, Work(notes=notes), _models(found, sizes), told, seen, around,
+    report = _report(
+        title, "evaluate", headline, Work(made, notes=notes), _models(found, sizes), told, seen, around,
     )  # fmt: skip
+    return replace(report, classes=classes_of(found))
 
 
 def of_comparison(
@@ -141,12 +148,13 @@ def _headline(
         text = "Without a float and an int8 model on the same samples there is no verdict."
         return Headline("unknown", otherwise, text, tuple(figures), around.next)
     verdict = seen.verdict
-    state, words = verdict.state, verdict_words(verdict, seen.where)
+    state, word, words = verdict.state, verdict.word, verdict_words(verdict, seen.where)
     if agreement is not None and count >= max(FEWEST, verdict.samples) and _of_classes(verdict):
         state = state_by(CLASSES, round(agreement, 3), 1.0 / count)
-        words = f"{percent(agreement, 1)} of the samples keep their class; on {count} samples"
+        word = WORDS[state]
+        words = f"{share_of(agreement, count)} of the samples keep their class; on {count} samples"
     command = around.cure if state in ("damaged", "ruined") else around.next
-    return Headline(state, WORDS[state], words, tuple(figures), command or around.next)
+    return Headline(state, word, words, tuple(figures), command or around.next)
 
 
 def _of_classes(verdict: Verdict) -> bool:
@@ -194,7 +202,7 @@ def _evaluated(one: Evaluation) -> Iterator[Figure]:
     if one.task is not None:
         yield from task_figures(one.task.against_float, "against FP32")
         yield from task_figures(one.task.against_labels, "against labels")
-    if one.failure is None:
+    if one.images_per_second is not None:
         yield Figure("speed", f"{one.images_per_second:.1f} images/s", f"in {one.runtime}")
 
 
@@ -213,7 +221,8 @@ def _models(found: Sequence[Evaluation], sizes: Sequence[int | None]) -> Models:
             Path(one.model).name,
             (
                 one.runtime, str(one.images), percent(one.top1), percent(one.top5), percent(one.agreement),
-                decibels(one.sqnr_db), NOTHING if one.failure else f"{one.images_per_second:.1f}",
+                decibels(one.sqnr_db),
+                NOTHING if one.images_per_second is None else f"{one.images_per_second:.1f}",
                 NOTHING if count is None else decimal(count),
                 *(_told(one).get(name, NOTHING) for name in names),
             ),

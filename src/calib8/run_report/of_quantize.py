@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from calib8.model.metadata import stored_entries
 from calib8.outcomes import Quantization
+from calib8.passes.float_work import FloatWork
 from calib8.run_report.around import Around
 from calib8.run_report.layers import Known, inside
+from calib8.run_report.made_of import what_its_bytes_are
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import Attempt, Figure, Headline, RunReport, Work
 from calib8.run_report.words import (
     output_figures,
+    percent,
     preprocess_words,
     samples,
     size_figures,
@@ -21,7 +25,11 @@ from calib8.run_report.words import (
     verdict_words,
     where_compared,
 )
-from calib8.tasks.verdict import WORDS, Verdict, unjudged
+from calib8.tasks.verdict import Verdict, unjudged
+from calib8.tflite.magic import is_tflite_name
+
+LARGEST: Final = 3
+"""Layers in float that are named."""
 
 
 def of_quantization(result: Quantization, seen: SideBySide | None, around: Around) -> RunReport:
@@ -36,18 +44,19 @@ def of_quantization(result: Quantization, seen: SideBySide | None, around: Aroun
     statistics = None if result.calibration is None else result.calibration.statistics
     if statistics is None or not all(one.binned for one in statistics.tensors.values()):
         statistics = None if seen is None else seen.statistics
+    work = result.float_work()
     known = Known(
         {one.node: one.quantized for one in decisions},
         {one.node: one.reason for one in decisions if one.reason},
         None if seen is None else seen.comparison,
-        None, statistics, result.table,
+        {one.node: one.share for one in work.layers}, statistics, result.table,
     )  # fmt: skip
     told = inside(result.model, known)
     counted = 0 if statistics is None else statistics.samples
     return RunReport(
         around.int8.name if around.int8 is not None else result.model.graph.name or "model",
         "quantize",
-        _headline(result, seen, around),
+        _headline(result, work, seen, around),
         Work(tuple(_facts(result, around)), _methods(result), _attempts(result), notes=tuple(_notes(result))),
         layers=told.layers,
         layers_note=_layers_note(seen),
@@ -61,7 +70,7 @@ def of_quantization(result: Quantization, seen: SideBySide | None, around: Aroun
     )
 
 
-def _headline(result: Quantization, seen: SideBySide | None, around: Around) -> Headline:
+def _headline(result: Quantization, work: FloatWork, seen: SideBySide | None, around: Around) -> Headline:
     verdict = result.verdict or unjudged("no verdict was asked for")
     truth = f"against FP32, on {samples(verdict.samples)}"
     figures = [figure for task in verdict.tasks for figure in task_figures(task.figures, truth)]
@@ -70,8 +79,10 @@ def _headline(result: Quantization, seen: SideBySide | None, around: Around) -> 
         figures += [one for one in found if one.label not in {figure.label for figure in figures}]
     nodes, coded = len(result.placement.decisions), len(result.placement.quantized_nodes())
     figures += [*size_figures(*around.bytes), Figure("in int8", f"{coded} of {nodes} nodes")]
+    largest = ", ".join(f"{one.node} {percent(one.share)}" for one in work.layers[:LARGEST])
+    figures.append(Figure("work in float", percent(work.share), largest and f"of the MACs: {largest}"))
     words = verdict_words(verdict, _where(verdict))
-    return Headline(verdict.state, WORDS[verdict.state], words, tuple(figures), around.next)
+    return Headline(verdict.state, verdict.word, words, tuple(figures), around.next)
 
 
 def _where(verdict: Verdict) -> str:
@@ -99,6 +110,8 @@ def _facts(result: Quantization, around: Around) -> Iterator[Figure]:
         yield Figure("effort", done.effort or "repairs named", held)
     if result.spots:
         yield Figure("16-bit codes", f"{len(result.spots)} tensors")
+    if around.int8 is not None and not is_tflite_name(around.int8):
+        yield from what_its_bytes_are(result.model, around.bytes[1])
     difference = result.prepared.max_abs_diff
     differs = f"outputs differ by {difference:.2g} at most" if difference else "same outputs"
     yield Figure("prepared model", differs, "against the original, on a sample")

@@ -18,6 +18,7 @@ from string import Template
 from typing import Any, Final
 
 from calib8.report.harmless import harmless_json
+from calib8.run_report.class_table import classes_section
 from calib8.run_report.layout import laid_out
 from calib8.run_report.marked_up import KINDS, Words
 from calib8.run_report.sections import (
@@ -37,9 +38,9 @@ from calib8.run_report.words import decibels, percent
 _FOLDER: Final = Path(__file__).parent / "page_files"
 
 _TITLES: Final = {
-    "verdict": "Verdict", "models": "Models", "work": "What was done", "candidates": "Candidates",
-    "layers": "Layers", "network": "Network", "tensors": "Selected layer", "samples": "Worst samples",
-    "surroundings": "Time and environment",
+    "verdict": "Verdict", "models": "Models", "classes": "Classes", "work": "What was done",
+    "candidates": "Candidates", "layers": "Layers", "network": "Network", "tensors": "Selected layer",
+    "samples": "Worst samples", "surroundings": "Time and environment",
 }  # fmt: skip
 
 
@@ -55,6 +56,7 @@ def page(report: RunReport, *, typed: bool = False) -> str:
     sections = {
         "verdict": verdict_section(report, say),
         "models": models_section(report, say),
+        "classes": classes_section(report.classes, say),
         "candidates": candidates_section(report, say),
         "work": work_section(report.work, say),
         "layers": layers_section(report, say),

@@ -111,6 +111,31 @@ class Models:
 
 
 @dataclass(frozen=True)
+class ClassRow:
+    """A class: the shares that FP32 and INT8 are right on, samples lost and won, what it is taken for.
+
+    ``before`` is empty where nothing is compared.
+    """
+
+    name: str
+    before: str
+    after: str
+    lost: int
+    won: int
+    taken_for: str
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The worst classes first; how many there are, by what they are judged, whether beside FP32."""
+
+    rows: tuple[ClassRow, ...]
+    count: int
+    by: Literal["labels", "FP32"]
+    compared: bool
+
+
+@dataclass(frozen=True)
 class Channels:
     """Weights of a layer by output channel.
 
@@ -297,6 +322,7 @@ class RunReport:
         headline: the verdict.
         work: what was done.
         models: side by side.
+        classes: of a classifier that was evaluated; None of others.
         layers: worst local figure first, then those without any in graph order.
         layers_note: on which samples layers were compared, or why they were not.
         network: the nodes, in an order in which each stands behind those that it reads from.
@@ -324,3 +350,4 @@ class RunReport:
     candidates: Candidates | None = None
     timings: tuple[tuple[str, float], ...] = ()
     environment: tuple[Figure, ...] = ()
+    classes: Classes | None = None

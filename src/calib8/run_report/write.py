@@ -237,7 +237,9 @@ def _of_evaluations(result: Sequence[Evaluation], asked: Asked) -> RunReport:
     if fp32 is not None and int8 is not None:
         dataset = asked.dataset(load_model(fp32), [int8])
         seen = asked.seen(fp32, int8, dataset)
-    return of_evaluations(result, seen, None if int8 is None else load_model(int8), asked.around, sizes)
+    if int8 is None:
+        return of_evaluations(result, seen, None, asked.around, sizes)
+    return of_evaluations(result, seen, load_model(int8), asked.around, sizes, model_bytes_on_disk(int8))
 
 
 def _is_qdq(path: Path) -> bool:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from calib8.parameters import Text, parameter
 from calib8.tasks.branches import Branch
+from calib8.tasks.counted_shares import share_of
 from calib8.tasks.figures import decibels, energies_of
 from calib8.tasks.kinds import Kind
 
@@ -139,7 +140,7 @@ def _classes(pairs: Pairs) -> Kept:
         else:
             equal = a.argmax(axis=1) == b.argmax(axis=1)
         same, rows = same + int(np.sum(equal)), rows + len(a)
-    return Kept(same / rows, f"{_percent(same / rows)} of the samples keep their class", rows)
+    return Kept(same / rows, f"{share_of(same / rows, rows)} of the samples keep their class", rows)
 
 
 def _cosines(pairs: Pairs) -> Kept:
@@ -186,7 +187,7 @@ def _lines(pairs: Pairs) -> Kept:
         a, b = (array if by_line else array.T for array in (left, right))
         for one, other in zip(np.atleast_2d(a), np.atleast_2d(b), strict=True):
             same, lines = same + (_string(one, blank) == _string(other, blank)), lines + 1
-    return Kept(same / lines, f"{_percent(same / lines)} of the lines read as before", lines)
+    return Kept(same / lines, f"{share_of(same / lines, lines)} of the lines read as before", lines)
 
 
 def _string(steps: Array, blank: int) -> list[int]:

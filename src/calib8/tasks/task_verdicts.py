@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 
 from calib8.tasks.branches import Branch, Meaning
+from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judged import Inputs, Records, Runs, judged_records
 from calib8.tasks.judges.ctc import LineRecord
 from calib8.tasks.judges.masks import MaskJudge, pixels_of
@@ -56,6 +57,7 @@ class TaskVerdict:
         text: the figures in words, or why there are none.
         decided_by: the figure that gave the word; empty where there is none.
         excess: the largest of the figures', see ``calib8.tasks.limits``.
+        needed: so many would have been enough to count, where there are too few; else 0.
     """
 
     name: str
@@ -67,6 +69,7 @@ class TaskVerdict:
     text: str
     decided_by: str = ""
     excess: float = 0.0
+    needed: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,7 @@ class _Judged:
     counted: int
     text: str
     one: Mapping[str, float] = field(default_factory=dict)
+    needed: int = 0
 
 
 def _told(part: _Part, kept: Records) -> TaskVerdict:
@@ -145,14 +149,14 @@ def _told(part: _Part, kept: Records) -> TaskVerdict:
     return TaskVerdict(
         part.name, part.task, tuple(branch.name for branch in part.branches),
         words.get(decided_by, "unknown"), judged.figures, judged.counted, judged.text, decided_by,
-        beyond,
+        beyond, judged.needed,
     )  # fmt: skip
 
 
 def _too_few(count: int, what: str, least: int = FEWEST) -> _Judged:
     """Such as ``7 of FP32's objects are too few to count (22 are needed)``."""
     are = "is" if count == 1 else "are"
-    return _Judged({}, count, f"{count} {what} {are} too few to count ({least} are needed)")
+    return _Judged({}, count, f"{count} {what} {are} too few to count ({least} are needed)", needed=least)
 
 
 def _objects(kept: Records) -> _Judged:
@@ -225,7 +229,7 @@ def _lines(kept: Records) -> _Judged:
     if written < FEWEST:
         return _too_few(written, "of FP32's lines")
     figures = kept.judge.figures(records)
-    text = f"{_percent(figures['lines'])} of {len(records)} lines are read as FP32 reads them"
+    text = f"{share_of(figures['lines'], len(records))} of the lines are read as FP32 reads them"
     text += f", {_percent(figures['character_error'])} of the characters differ"
     return _Judged(figures, len(records), text, {"lines": 1.0 / len(records)})
 
@@ -236,7 +240,7 @@ def _classes(kept: Records) -> _Judged:
     if count < FEWEST:
         return _too_few(count, "of the samples")
     figures = kept.judge.figures(kept.records)
-    text = f"{_percent(figures['agreement'])} of the samples keep their class"
+    text = f"{share_of(figures['agreement'], count)} of the samples keep their class"
     return _Judged(figures, count, text, {"agreement": 1.0 / count})
 
 

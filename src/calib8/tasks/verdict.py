@@ -7,6 +7,7 @@ objects to count by its SQNR. The worst of them gives the verdict.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -39,6 +40,7 @@ class BranchVerdict:
         value: the figure of its kind; None where nothing tells.
         text: the figure in words.
         excess: the figure's, see ``calib8.tasks.limits``.
+        few: how many of its objects there were to count, where these were too few; 0: enough, or not counted.
     """
 
     name: str
@@ -47,6 +49,7 @@ class BranchVerdict:
     value: float | None
     text: str
     excess: float = 0.0
+    few: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,30 @@ class Verdict:
     def text(self) -> str:
         """Such as ``visibly damaged: 91.2 % of FP32's 312 objects … ; on 64 samples held back``."""
         if self.why:
-            return f"{WORDS['unknown']}: {self.why}"
+            return Text(f"{WORDS['unknown']}: {with_both(self.why)}")
         samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
         where = f"the {samples} it was made from: no proof" if self.shared else f"{samples} held back"
-        return Text(f"{WORDS[self.state]}: {with_both(self.grounds)}; on {where}")
+        return Text(f"{self.word}: {with_both(self.grounds)}; on {where}")
+
+    @property
+    def word(self) -> str:
+        """The word for people: ``probably`` before it where something was too little to count."""
+        known = self.state != "unknown"
+        return f"{'probably ' * (known and self.unsure)}{WORDS[self.state]}"
+
+    @property
+    def unsure(self) -> bool:
+        """A part of the outputs had too few objects for the figures of its task, so that its SQNR decided."""
+        read_so = [branch for branch in self.deciding if isinstance(branch, BranchVerdict) and branch.few]
+        return bool(read_so) or any(task.state == "unknown" for task in self.tasks)
+
+    @property
+    def samples_needed(self) -> int | None:
+        """How many samples held back would have enough to count; None where there are, or none tells it."""
+        counted = [(task.counted, task.needed) for task in self.tasks if task.state == "unknown"]
+        counted += [(one.few, FEWEST) for one in self.branches if one.few]
+        told = [math.ceil(self.samples * needed / count) for count, needed in counted if count and needed]
+        return max(told, default=None) if self.unsure else None
 
     @property
     def grounds(self) -> str:
@@ -154,7 +177,7 @@ def _of_branch(branch: Branch, expected: Runs, found: Runs, *, counted: bool) ->
     limits = SIGNAL_LIMITS.get(branch.kind, SIGNALS)
     state, beyond = state_by(limits, told.value), excess(limits, told.value)
     text = Text(f"{with_both(told.text)}{note}")
-    return BranchVerdict(branch.name, branch.kind, state, told.value, text, beyond)
+    return BranchVerdict(branch.name, branch.kind, state, told.value, text, beyond, count if note else 0)
 
 
 def state_of(kind: Kind, value: float | None) -> State:
