@@ -6,7 +6,8 @@
     page_files/network.js   the drawing of the network
     page_files/page.js      sorting, searching, selecting
 
-The numbers of a layer and of a tensor are each one JSON text in a <script> of its own, parsed when shown.
+The numbers of a layer and of a tensor are each one JSON text in a <script> of its own, parsed when shown;
+the facts of the whole (``facts``), which other tools read, stand in the head.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from string import Template
 from typing import Any, Final
 
 from calib8.report.harmless import harmless_json
+from calib8.run_report.facts import ID
+from calib8.run_report.facts_document import facts_document
 from calib8.run_report.layout import laid_out
 from calib8.run_report.marked_up import KINDS, Words
 from calib8.run_report.sections import (
@@ -72,6 +75,7 @@ def page(report: RunReport, *, typed: bool = False) -> str:
     return frame.substitute(
         title=say(report.title),
         command=html.escape(report.command),
+        facts=_script(ID, facts_document(report, say)),
         contents=contents,
         sections="\n".join(there.values()),
         data="\n".join(_data(report, layout, say)),
