@@ -29,9 +29,10 @@ HEAD: Final = 1 << 16
 MOST: Final = 1 << 24
 """Bytes that facts may have: those of 100,000 layers."""
 
-_STATES: Final = get_args(State)
-_PRECISIONS: Final = get_args(Precision)
+_STATES: Final[tuple[State, ...]] = get_args(State)
+_PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
 Read = TypeVar("Read")
+Known = TypeVar("Known", bound=str)
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class LayerFacts:
 
     name: str
     op: str
-    precision: str
+    precision: Precision
     local_db: float | None
     cumulative_db: float | None
     weight_db: float | None
@@ -79,7 +80,7 @@ class PageFacts:
 
     title: str
     command: str
-    state: str
+    state: State
     word: str
     text: str
     figures: tuple[Figure, ...] = ()
@@ -219,8 +220,8 @@ def _decibels(told: Mapping[str, Any], key: str) -> float | None:
     return _number(told, key)
 
 
-def _among(found: str, known: Iterable[str], otherwise: str) -> str:
-    return found if found in known else otherwise
+def _among(found: str, known: Iterable[Known], otherwise: Known) -> Known:
+    return next((one for one in known if one == found), otherwise)
 
 
 def _no_number(name: str) -> float:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import html
 import math
-from pathlib import Path
 from string import Template
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from calib8.report.harmless import harmless_json
 from calib8.run_report.facts import ID
 from calib8.run_report.facts_document import facts_document
 from calib8.run_report.layout import laid_out
+from calib8.run_report.looks import FOLDER, style
 from calib8.run_report.marked_up import KINDS, Words
 from calib8.run_report.sections import (
     candidates_section,
@@ -36,8 +36,6 @@ from calib8.run_report.sections import (
 )
 from calib8.run_report.told import Channels, LayerRow, RunReport, TensorShown
 from calib8.run_report.words import decibels, percent
-
-_FOLDER: Final = Path(__file__).parent / "page_files"
 
 _TITLES: Final = {
     "verdict": "Verdict", "models": "Models", "work": "What was done", "candidates": "Candidates",
@@ -70,7 +68,7 @@ def page(report: RunReport, *, typed: bool = False) -> str:
     contents = "\n".join(f'<li><a href="#{name}">{_TITLES[name]}</a></li>' for name in there)
     if "network" in there and "tensors" in there:
         there["network"] = f'<div class="pair">\n{there["network"]}\n{there.pop("tensors")}\n</div>'
-    frame = Template((_FOLDER / "frame.html").read_text(encoding="utf-8"))
+    frame = Template((FOLDER / "frame.html").read_text(encoding="utf-8"))
     scripts = ("charts.js", "network.js", "page.js")
     return frame.substitute(
         title=say(report.title),
@@ -79,9 +77,9 @@ def page(report: RunReport, *, typed: bool = False) -> str:
         contents=contents,
         sections="\n".join(there.values()),
         data="\n".join(_data(report, layout, say)),
-        style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
+        style=style(),
         script="\n".join(
-            (_FOLDER / name).read_text(encoding="utf-8").replace('"use strict";\n', "") for name in scripts
+            (FOLDER / name).read_text(encoding="utf-8").replace('"use strict";\n', "") for name in scripts
         ),
     )
 
