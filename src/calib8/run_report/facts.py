@@ -33,6 +33,7 @@ _STATES: Final[tuple[State, ...]] = get_args(State)
 _PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
 Read = TypeVar("Read")
 Known = TypeVar("Known", bound=str)
+NO_MODELS: Final = Models()
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class PageFacts:
     methods: tuple[tuple[str, int], ...] = ()
     attempts: tuple[Tried, ...] = ()
     notes: tuple[str, ...] = ()
-    models: Models = Models()
+    models: Models = NO_MODELS
     nodes: tuple[tuple[str, int], ...] = ()
     seconds: tuple[tuple[str, float], ...] = ()
     environment: tuple[Figure, ...] = ()
@@ -104,7 +105,7 @@ class Unread:
     title: str = ""
 
 
-class _Odd(Exception):
+class _OddError(Exception):
     """A part of the facts is not what it should be."""
 
 
@@ -126,7 +127,7 @@ def facts_in(file: BinaryIO) -> PageFacts | Unread | None:
         return Unread("Its facts have no end: the page is cut off, or too large.")
     try:
         return _facts(json.loads(text, parse_constant=_no_number))
-    except _Odd as error:
+    except _OddError as error:
         return Unread(f"Its facts are broken: {error}.")
     except (ValueError, OverflowError, RecursionError):
         return Unread("Its facts are broken: they are no JSON.")
@@ -134,10 +135,10 @@ def facts_in(file: BinaryIO) -> PageFacts | Unread | None:
 
 def _facts(told: Any) -> PageFacts | Unread:
     if not isinstance(told, dict) or told.get("format") != FORMAT:
-        raise _Odd("'format' is another one")
+        raise _OddError("'format' is another one")
     version = told.get("version")
     if not isinstance(version, int) or version < 1:
-        raise _Odd("'version' is no version")
+        raise _OddError("'version' is no version")
     if version > VERSION:
         title = told.get("title")
         why = f"A newer calib8 wrote it (version {version} of the facts; this one reads {VERSION})."
@@ -176,35 +177,33 @@ def _layer(told: Mapping[str, Any]) -> LayerFacts:
     return LayerFacts(_text(told, "name"), _text(told, "op"), precision, *losses)
 
 
-def _each(
-    told: Mapping[str, Any], key: str, read: Callable[[Any], Read] | type[Read]
-) -> tuple[Read, ...]:
+def _each(told: Mapping[str, Any], key: str, read: Callable[[Any], Read]) -> tuple[Read, ...]:
     """The entries of a list: texts where ``read`` is ``str``, else objects, each as ``read`` gives it."""
     wanted = str if read is str else dict
     found = told.get(key, [])
     if not isinstance(found, list) or not all(isinstance(one, wanted) for one in found):
-        raise _Odd(f"'{key}' is no list of what it should hold")
+        raise _OddError(f"'{key}' is no list of what it should hold")
     return tuple(read(one) for one in found)
 
 
 def _mapping(told: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     found = told.get(key, {})
     if not isinstance(found, dict):
-        raise _Odd(f"'{key}' is no object")
+        raise _OddError(f"'{key}' is no object")
     return found
 
 
 def _text(told: Mapping[str, Any], key: str) -> str:
     found = told.get(key, "")
     if not isinstance(found, str):
-        raise _Odd(f"'{key}' is no text")
+        raise _OddError(f"'{key}' is no text")
     return found
 
 
 def _number(told: Mapping[str, Any], key: str) -> float:
     found = told.get(key)
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
-        raise _Odd(f"'{key}' is no number")
+        raise _OddError(f"'{key}' is no number")
     return float(found)
 
 
@@ -225,4 +224,4 @@ def _among(found: str, known: Iterable[Known], otherwise: Known) -> Known:
 
 
 def _no_number(name: str) -> float:
-    raise _Odd(f"'{name}' is no number of JSON")
+    raise _OddError(f"'{name}' is no number of JSON")

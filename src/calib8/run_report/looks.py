@@ -1,4 +1,4 @@
-"""How pages look, for all pages that show reports: one style sheet for light and dark, phone and wide screen."""
+"""How pages of reports look: one style sheet for light and dark, a phone and a wide screen."""
 
 from __future__ import annotations
 

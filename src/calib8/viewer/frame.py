@@ -20,7 +20,7 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from calib8.run_report.looks import style
-from calib8.run_report.marked_up import Words
+from calib8.run_report.marked_up import Words, breakable
 from calib8.viewer.reports import Report
 
 FOLDER: Final = Path(__file__).parent / "page_files"
@@ -68,7 +68,7 @@ def pair_address(left: Report, right: Report) -> str:
 
 def link(report: Report) -> str:
     """A link to a report, named as it is."""
-    return f'<a href="page/{html.escape(in_address(report.path))}">{SAY(report.title)}</a>'
+    return f'<a href="page/{html.escape(in_address(report.path))}">{breakable(report.title, SAY)}</a>'
 
 
 def verdict(state: str, word: str) -> str:

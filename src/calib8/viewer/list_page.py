@@ -9,8 +9,9 @@ from rich.filesize import decimal
 
 from calib8.notebook import NOTHING, count
 from calib8.run_report.facts import PageFacts, Unread
-from calib8.run_report.marked_up import bullets, section
+from calib8.run_report.marked_up import breakable, bullets, section
 from calib8.run_report.told import Figure
+from calib8.tasks.limits import State
 from calib8.tasks.verdict import WORDS
 from calib8.viewer.frame import (
     SAY,
@@ -51,16 +52,18 @@ def list_page(name: str, found: Listing) -> str:
 
 def _reports(reports: Sequence[Report]) -> str:
     columns = (
-        heading("report", "name"), heading("verdict", "state"), heading("command", "command", css="left wide"),
-        heading("first figure", "figure", first="descending"), heading("SQNR", "sqnr", first="descending"),
+        heading("report", "name", css="left"), heading("verdict", "state", css="left"),
+        heading("command", "command", css="left wide"),
+        heading("first figure", "figure", first="descending"),
+        heading("SQNR", "sqnr", first="descending", css="wide"),
         heading("model", "size", css="wide"), heading("int8 nodes", "nodes", css="wide"),
-        heading("written", "written", first="descending", sorted_now="descending"),
+        heading("written", "written", first="descending", sorted_now="descending", css="wide"),
     )  # fmt: skip
     head = '<td class="choice"></td>' + "".join(columns)
     rows = "\n".join(map(_row, reports))
     table = (
-        '<div class="scroll" role="region" tabindex="0" aria-label="Reports">'
-        f'<table id="reports" data-searched aria-label="Reports"><thead><tr>{head}</tr></thead>'
+        '<div class="scroll" role="region" tabindex="0" aria-label="List of reports">'
+        f'<table id="reports" data-searched aria-label="List of reports"><thead><tr>{head}</tr></thead>'
         f"<tbody>\n{rows}\n</tbody></table></div>"
     )
     compare = (
@@ -81,7 +84,7 @@ def _tools(reports: Sequence[Report]) -> str:
     )
 
 
-def _state(report: Report) -> str:
+def _state(report: Report) -> State:
     return "unknown" if isinstance(report.facts, Unread) else report.facts.state
 
 
@@ -102,9 +105,10 @@ def _row(report: Report) -> str:
     data = "".join(f' data-{key}="{html.escape(value)}"' for key, value in keys.items())
     cells = (
         _verdict(report), f'<td class="left wide">{SAY(told.command)}</td>',
-        f"<td>{_figure(first)}</td>", f"<td>{_figure(worst)}</td>", f'<td class="wide">{SAY(size)}</td>',
+        f"<td>{_figure(first)}</td>", f'<td class="wide">{_figure(worst)}</td>',
+        f'<td class="wide">{SAY(size)}</td>',
         f'<td class="wide">{f"{coded} of {nodes}" if nodes else NOTHING}</td>',
-        f"<td>{moment(report.written)}</td>",
+        f'<td class="wide">{moment(report.written)}</td>',
     )  # fmt: skip
     return f"<tr{data}>{_choice(report)}{_name(report)}{''.join(cells)}</tr>"
 
@@ -112,12 +116,14 @@ def _row(report: Report) -> str:
 def _choice(report: Report) -> str:
     label = SAY(f"Choose {report.title}, {report.path}")
     value = html.escape(in_address(report.path))
-    return f'<td class="choice"><input type="checkbox" name="report" value="{value}" aria-label="{label}"></td>'
+    return (
+        f'<td class="choice"><input type="checkbox" name="report" value="{value}" aria-label="{label}"></td>'
+    )
 
 
 def _name(report: Report) -> str:
-    where = SAY(f"{report.path}, {decimal(report.bytes)}")
-    return f'<th scope="row">{link(report)}<span class="where">{where}</span></th>'
+    where = f"{breakable(report.path, SAY)}, {decimal(report.bytes)}"
+    return f'<th scope="row" class="left">{link(report)}<span class="where">{where}</span></th>'
 
 
 def _verdict(report: Report) -> str:

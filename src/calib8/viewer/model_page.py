@@ -63,7 +63,9 @@ def _of_model(found: ModelInspection, say: Words) -> list[str]:
     return [
         section("about", "About", definitions(facts, "facts", say)),
         section("warnings", "Warnings", bullets(found.warnings, say)),
-        section("layers", "Layers", table("Layers", columns, rows, (1, 4, 5), (2, 3)) if rows else ""),
+        section(
+            "layers", "Layers", table("Table of layers", columns, rows, (1, 4, 5), (2, 3)) if rows else ""
+        ),
         section("ops", "Ops", _counts("Ops", ("op", "nodes"), found.ops.items(), say)),
     ]
 
@@ -76,14 +78,22 @@ def _of_tflite(found: TfliteInspection, say: Words) -> list[str]:
         *_ports(found.inputs, found.outputs), *(Figure(*entry) for entry in found.metadata.items()),
     ]  # fmt: skip
     rows = [
-        (say(str(place)), say(one.op), breakable(", ".join(one.outputs), say), _count(one.macs), say(one.works_on))
+        (
+            say(str(place)),
+            say(one.op),
+            breakable(", ".join(one.outputs), say),
+            _count(one.macs),
+            say(one.works_on),
+        )
         for place, one in enumerate(found.operators)
     ]
     columns = ("place", "operator", "output", "MACs", "works on")
     return [
         section("about", "About", definitions(facts, "facts", say)),
         section("warnings", "Warnings", bullets(found.caveats, say)),
-        section("layers", "Operators", table("Operators", columns, rows, (1, 2, 4), (3,)) if rows else ""),
+        section(
+            "layers", "Operators", table("Table of operators", columns, rows, (1, 2, 4), (3,)) if rows else ""
+        ),
         section("ops", "Kinds", _counts("Kinds", ("operator", "how many"), found.ops.items(), say)),
     ]
 
@@ -93,7 +103,8 @@ def _of_plan(found: PlanInspection, say: Words) -> list[str]:
     facts = [
         Figure("rounding profile", str(plan.profile)), Figure("made for", plan.isa or "any machine"),
         Figure("multiply-accumulates in integers", f"{found.integer_macs:,}"),
-        Figure("bytes of weights", f"{plan.weight_bytes:,}"), Figure("bytes of the arena", f"{plan.arena_bytes:,}"),
+        Figure("bytes of weights", f"{plan.weight_bytes:,}"),
+        Figure("bytes of the arena", f"{plan.arena_bytes:,}"),
         Figure("bytes per thread", f"{found.scratch_bytes:,}"),
         Figure("nodes without an integer form", str(len(plan.float_nodes))),
     ]  # fmt: skip
@@ -118,13 +129,17 @@ def _of_program(program: Program, say: Words) -> list[str]:
     kinds = _counts("Instructions", ("instruction", "how many"), found.instructions.items(), say)
     return [
         section("program", "Integer program", definitions(facts, "facts", say) + kinds),
-        section("floats", "Nodes in float", table("Nodes in float", ("node", "why"), floats, (1,)) if floats else ""),
+        section(
+            "floats",
+            "Nodes in float",
+            table("Table of nodes in float", ("node", "why"), floats, (1,)) if floats else "",
+        ),
     ]
 
 
 def _counts(name: str, columns: Sequence[str], counts: Iterable[tuple[str, int]], say: Words) -> str:
     rows = [(say(kind), f"{many:,}") for kind, many in counts]
-    return f'<div class="narrow">{table(name, columns, rows)}</div>' if rows else ""
+    return f'<div class="narrow">{table(f"Table of {name.lower()}", columns, rows)}</div>' if rows else ""
 
 
 def _ports(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]) -> list[Figure]:

@@ -1,7 +1,7 @@
 """Two reports side by side, as values: what is told of both, and what differs.
 
-    change of a figure    right − left, where both are numbers of one unit
-    change of a layer     SQNR of the layer alone, right − left, in dB; the greatest loss first
+change of a figure    right − left, where both are numbers of one unit
+change of a layer     SQNR of the layer alone, right − left, in dB; the greatest loss first
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def _by_label(figures: Iterable[Figure]) -> dict[str, str]:
 
 
 def change(left: str, right: str) -> str:
-    """From one figure in words to another one, such as ``+1.50 %``; empty where that says nothing."""
+    """From one figure in words to another one: ``+1.50 %``; empty for equal ones and other units."""
     one, other = _AMOUNT.fullmatch(left), _AMOUNT.fullmatch(right)
-    if one is None or other is None or one[3] != other[3]:
+    if one is None or other is None or one[3] != other[3] or left == right:
         return ""
     digits = max(len(one[2] or ""), len(other[2] or ""))
     return f"{float(other[1]) - float(one[1]):+.{digits}f}{other[3] or ''}"
@@ -98,7 +98,9 @@ def change(left: str, right: str) -> str:
 
 def node_rows(left: PageFacts, right: PageFacts) -> tuple[Row, ...]:
     """How many nodes compute in which precision."""
-    names = [name for name in ("int8", "16 bit", "float") if name in {**dict(left.nodes), **dict(right.nodes)}]
+    names = [
+        name for name in ("int8", "16 bit", "float") if name in {**dict(left.nodes), **dict(right.nodes)}
+    ]
     return figure_rows(*([Figure(name, str(dict(one.nodes).get(name, 0))) for name in names]
                          if one.nodes else [] for one in (left, right)))  # fmt: skip
 
@@ -132,7 +134,7 @@ def _gain(before: float | None, after: float | None, kept: bool) -> str:
 
 
 def layer_pairs(left: Sequence[LayerFacts], right: Sequence[LayerFacts]) -> tuple[LayerPair, ...]:
-    """Layers by their names: the greatest loss first, those that one of both lacks or knows no figure of last."""
+    """Layers by their names, the greatest loss first; last those that one of both does not know."""
     one, other = _numbered(left), _numbered(right)
     pairs = [
         LayerPair(one.get(key), other.get(key), _change(one.get(key), other.get(key)))

@@ -46,7 +46,9 @@ def pair_page(left: Report, right: Report) -> str:
     one, other = left.facts, right.facts
     if isinstance(one, PageFacts) and isinstance(other, PageFacts):
         parts += _facts(one, other)
-    parts.append(section("pages", "Both pages", f'<div class="two">{_frame("A", left)}{_frame("B", right)}</div>'))
+    parts.append(
+        section("pages", "Both pages", f'<div class="two">{_frame("A", left)}{_frame("B", right)}</div>')
+    )
     above = (
         '<nav aria-label="Other pages"><ul><li><a href="./">All reports</a></li>'
         f'<li><a href="{pair_address(right, left)}">Exchange A and B</a></li></ul></nav>'
@@ -57,16 +59,15 @@ def pair_page(left: Report, right: Report) -> str:
 def _facts(left: PageFacts, right: PageFacts) -> list[str]:
     layers = layer_pairs(left.layers, right.layers)
     return [
-        section("figures", "Figures", _table("Figures", figure_rows(left.figures, right.figures), change=True)),
-        section("nodes", "Nodes by precision", _table("Nodes by precision", node_rows(left, right), change=True)),
+        _table("figures", "Figures", figure_rows(left.figures, right.figures), change=True),
+        _table("nodes", "Nodes by precision", node_rows(left, right), change=True),
         section("layers-of-both", "Layers", _layers(layers)),
-        section("options", "Options", _table("Options", figure_rows(left.options, right.options))),
-        section("methods", "Methods that chose ranges", _table("Methods", method_rows(left, right), change=True)),
-        section("attempts", "What was tried", _table("What was tried", attempt_rows(left, right))),
-        section("times", "Times", _table("Times", time_rows(left, right), change=True)),
-        section("environment", "Environment",
-                _table("Environment", figure_rows(left.environment, right.environment))),
-    ]  # fmt: skip
+        _table("options", "Options", figure_rows(left.options, right.options)),
+        _table("methods", "Methods that chose ranges", method_rows(left, right), change=True),
+        _table("attempts", "What was tried", attempt_rows(left, right)),
+        _table("times", "Times", time_rows(left, right), change=True),
+        _table("environment", "Environment", figure_rows(left.environment, right.environment)),
+    ]
 
 
 def _verdicts(left: Report, right: Report) -> str:
@@ -75,18 +76,19 @@ def _verdicts(left: Report, right: Report) -> str:
 
 def _told(letter: str, report: Report) -> str:
     facts = report.facts
-    about = f'<p><span class="letter">{letter}</span>{link(report)}<span class="where">{SAY(report.path)}</span></p>'
+    where = f'<span class="where">{breakable(report.path, SAY)}</span>'
+    about = f'<p><span class="letter">{letter}</span>{link(report)}{where}</p>'
     if isinstance(facts, Unread):
         return f"<div>{about}{note(facts.why, SAY)}</div>"
     text = f"<p>{verdict(facts.state, facts.word)}</p>{note(facts.text, SAY)}"
     return f'<div>{about}{text}<p class="note">{SAY(facts.command)}, {moment(report.written)}</p></div>'
 
 
-def _table(name: str, rows: Sequence[Row], *, change: bool = False) -> str:
+def _table(name: str, title: str, rows: Sequence[Row], *, change: bool = False) -> str:
     """What both tell, what differs marked; nothing where neither tells anything.
 
     Args:
-        name: of the table, for who cannot see it.
+        name, title: of the section.
         rows: things that are told.
         change: with a column of changes.
     """
@@ -95,16 +97,17 @@ def _table(name: str, rows: Sequence[Row], *, change: bool = False) -> str:
     columns = ["", "A", "B", *["B − A"] * change]
     head = "".join(f'<th scope="col">{one}</th>' if one else "<td></td>" for one in columns)
     body = "\n".join(_row(row, change) for row in rows)
-    label = html.escape(name)
-    return (
+    label = html.escape(f"{title} of A and B")
+    table = (
         f'<div class="scroll compared" role="region" tabindex="0" aria-label="{label}">'
         f'<table aria-label="{label}"><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
     )
+    return section(name, title, table)
 
 
 def _row(row: Row, change: bool) -> str:
     cells = [row.left, row.right, *[row.change] * change]
-    looks = ' class="differs"' if row.differs else ""
+    looks = ' class="unlike"' if row.differs else ""
     shown = "".join(f"<td>{SAY(one)}</td>" for one in cells)
     return f'<tr{looks}><th scope="row">{SAY(row.label)}</th>{shown}</tr>'
 
@@ -113,7 +116,7 @@ def _layers(pairs: Sequence[LayerPair]) -> str:
     if not pairs:
         return ""
     both = sum(pair.left is not None and pair.right is not None for pair in pairs)
-    text = "SQNR in dB of each layer alone, and of the model up to it. B − A: of the layer alone, the worst first."
+    text = "SQNR in dB of each layer alone, and of the model up to it. B − A: of the layer alone."
     if both < len(pairs):
         text += f" Layers of the same name: {both} of {len(pairs)}."
     columns = (
@@ -127,9 +130,9 @@ def _layers(pairs: Sequence[LayerPair]) -> str:
     return (
         f"{note(text, SAY)}"
         f'<div class="tools">{search_box("layers", "Search", "layers")}</div>'
-        '<div class="scroll tall" role="region" tabindex="0" aria-label="Layers of both">'
-        f'<table id="layers" data-searched aria-label="Layers of both"><thead><tr>{"".join(columns)}</tr></thead>'
-        f"<tbody>\n{rows}\n</tbody></table></div>"
+        '<div class="scroll tall" role="region" tabindex="0" aria-label="Layers of A and B">'
+        '<table id="layers" data-searched aria-label="Layers of A and B">'
+        f"<thead><tr>{''.join(columns)}</tr></thead><tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
@@ -144,14 +147,17 @@ def _layer(pair: LayerPair) -> str:
         "words": SAY.plain(f"{known.name} {known.op} {precisions}"),
     }  # fmt: skip
     data = "".join(f' data-{key}="{html.escape(value)}"' for key, value in keys.items())
-    alone = "".join(f"<td>{NOTHING if one is None else loss_cell(one.local_db)}</td>" for one in (left, right))
+    alone = "".join(
+        f"<td>{NOTHING if one is None else loss_cell(one.local_db)}</td>" for one in (left, right)
+    )
     upto = "".join(
         f'<td class="wide">{NOTHING if one is None else loss_cell(one.cumulative_db)}</td>'
         for one in (left, right)
     )
     return (
-        f'<tr{data}><th scope="row">{breakable(known.name, SAY)}</th><td class="left wide">{SAY(known.op)}</td>'
-        f'{alone}<td>{_changed(pair.change)}</td>{upto}<td class="left wide">{_computed(left, right)}</td></tr>'
+        f'<tr{data}><th scope="row">{breakable(known.name, SAY)}</th>'
+        f'<td class="left wide">{SAY(known.op)}</td>{alone}<td>{_changed(pair.change)}</td>{upto}'
+        f'<td class="left wide">{_computed(left, right)}</td></tr>'
     )
 
 

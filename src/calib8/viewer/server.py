@@ -26,8 +26,8 @@ from calib8.viewer.reports import Reports
 HOST: Final = "127.0.0.1"
 
 OURS: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; frame-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """What a page of the viewer may do."""
 
@@ -35,7 +35,7 @@ THEIRS: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
-"""What a report may do: draw itself. It is of no origin, so that it reads neither the list nor other reports."""
+"""What a report may do: draw itself. It has no origin, and reads neither the list nor other reports."""
 
 HTML: Final = "text/html; charset=utf-8"
 SECONDS: Final = 30
@@ -70,10 +70,9 @@ class Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Server
-    server_version, sys_version = "calib8", ""
     timeout = SECONDS
 
-    def do_GET(self) -> None:  # noqa: N802 - the name is the base class's
+    def do_GET(self) -> None:
         """A page, style or script."""
         port = self.server.server_port
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
@@ -97,6 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self._missing("There is no such page.")
 
     do_HEAD = do_GET  # noqa: N815
+
+    def version_string(self) -> str:
+        """The name of the server, and no version of Python."""
+        return "calib8"
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Says nothing: the terminal belongs to the command."""
@@ -154,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {
             "Content-Type": kind, "Content-Security-Policy": policy, "Cache-Control": "no-store",
             "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
-            "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
         }  # fmt: skip
         for name, value in headers.items():
             self.send_header(name, value)

@@ -103,7 +103,9 @@ def shown(path: str | os.PathLike[str], *, port: int, browser: bool, typed: bool
     """``view``; ``typed``: texts name parameters as on the command line."""
     given = checked_path(path, "path")
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= MOST_PORTS:
-        raise UsageError(parameter("port", port), f"must be in 0 … {MOST_PORTS}", "Give 0 for any that is free")
+        raise UsageError(
+            parameter("port", port), f"must be in 0 … {MOST_PORTS}", "Give 0 for any that is free"
+        )
     front, reports = _front(given, typed)
     viewer = Viewer(_listening(port, front, reports), reports)
     if browser and _has_screen():
