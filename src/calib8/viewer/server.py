@@ -17,7 +17,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from calib8.viewer.frame import framed, from_address, script, style_sheet
 from calib8.viewer.pair_page import pair_page
@@ -77,8 +77,8 @@ class _Handler(BaseHTTPRequestHandler):
         port = self.server.server_port
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
             return self._refuse("This is not the name of this server.")
-        asked = urlsplit(self.path)
-        token, slash, rest = asked.path.removeprefix("/").partition("/")
+        path, _, query = self.path.partition("?")
+        token, slash, rest = path.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode(errors="replace"), self.server.token.encode()):
             return self._refuse("The token is wrong. Open the address that was printed.")
         if not slash:
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         if rest == "":
             return self._say(HTML, self.server.front())
         if rest == "pair":
-            return self._pair(asked.query)
+            return self._pair(query)
         if rest.startswith("page/"):
             return self._page(from_address(rest.removeprefix("page/")))
         return self._missing("There is no such page.")

@@ -93,7 +93,7 @@ def view(path: str | os.PathLike[str], *, port: int = 0, browser: bool = True) -
 
     Raises:
         UsageError: the port is in use or none.
-        DataError: there is no such folder, or the page is no report.
+        DataError: there is no such folder or file, or the page is no report.
         Calib8Error: what can be wrong with a model.
     """
     return shown(path, port=port, browser=browser, typed=False)
@@ -118,6 +118,7 @@ def _front(path: Path, typed: bool) -> tuple[Callable[[], str], Reports | None]:
     if path.is_dir():
         reports = Reports(Place(path.resolve()))
         return lambda: list_page(path.resolve().name or "/", reports.listing()), reports
+    check_file(path, "Give a folder of reports, a report or a model", DataError)
     if path.suffix.lower() in SUFFIXES:
         return _one_report(path)
     page = model_page(inspect(path), typed=typed)
@@ -125,7 +126,6 @@ def _front(path: Path, typed: bool) -> tuple[Callable[[], str], Reports | None]:
 
 
 def _one_report(path: Path) -> tuple[Callable[[], str], Reports]:
-    check_file(path, "Give a report, a folder of reports or a model", DataError)
     real = path.resolve()
     reports = Reports(Place(real.parent, real.name))
     if reports.one(real.name) is None:
