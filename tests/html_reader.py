@@ -5,7 +5,7 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import Final
 
-VOID: Final = frozenset({"meta", "input", "br", "wbr", "img"})
+VOID: Final = frozenset({"meta", "input", "br", "wbr", "img", "link"})
 """Elements without an end."""
 
 

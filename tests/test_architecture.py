@@ -42,6 +42,7 @@ ROOMS = (
     {"pipeline", "judge"},
     {"demo", "remedies", "tuning"},
     {"run_report"},
+    {"viewer"},
     {"cli"},
     {"__main__"},
     {"__init__"},

@@ -50,6 +50,7 @@ PUBLIC = {
     "Tuning",
     "UnsupportedModelError",
     "UsageError",
+    "Viewer",
     "__version__",
     "benchmark",
     "calibrate",
@@ -69,6 +70,7 @@ PUBLIC = {
     "quantize",
     "read_table",
     "tune",
+    "view",
     "write_report",
 }
 

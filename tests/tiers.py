@@ -60,7 +60,9 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "quantization": ("corrections", "insert", "insert_one_layer", "spot_ranges", "weights"),
     "repair": ("channel_extremes", "channel_noise", "cross_layer", "layer_windows", "refit", "unit_order"),
     "report": ("curves",),
-    "run_report": ("drawn_samples", "network", "network_layout", "report_page", "tensor_charts"),
+    "run_report": (
+        "drawn_samples", "network", "network_layout", "page_facts", "report_page", "tensor_charts",
+    ),
     "session": ("session",),
     "tasks": (
         "boxes", "characters", "figures", "judged", "meaning", "named", "objects", "task_verdicts",
@@ -69,6 +71,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "tflite_models": ("check_tflite", "litert_factors"),
     "training": ("learned_scales", "out_of_place"),
     "tuning": ("costs", "promise", "recipes", "search", "split"),
+    "viewer": ("pair_of_reports", "place", "reports_listed"),
 }
 """Folder → its quick files."""
 

@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from calib8.tuning.search_choice import SearchChoice as SearchChoice
     from calib8.tuning.tune import Tuning as Tuning
     from calib8.tuning.tune import tune as tune
+    from calib8.viewer.view import Viewer as Viewer
+    from calib8.viewer.view import view as view
 
     __version__: str
 
@@ -110,6 +112,7 @@ _HOMES: Final[dict[str, str]] = {
     "Tuning": "tuning.tune",
     "UnsupportedModelError": "errors",
     "UsageError": "errors",
+    "Viewer": "viewer.view",
     "benchmark": "analysis.speed",
     "calibrate": "pipeline",
     "collect_statistics": "pipeline",
@@ -128,6 +131,7 @@ _HOMES: Final[dict[str, str]] = {
     "quantize": "pipeline",
     "read_table": "formats.tables",
     "tune": "tuning.tune",
+    "view": "viewer.view",
     "write_report": "run_report.write",
 }
 

@@ -59,9 +59,9 @@ def chromium(folder: Path) -> Iterator[Any]:
 
 
 class Shown:
-    """A page in a browser of some width, light or dark."""
+    """A page, a file or an address, in a browser of some width, light or dark."""
 
-    def __init__(self, driver: Any, page: Path, width: int = 1400, *, dark: bool = False) -> None:
+    def __init__(self, driver: Any, page: Path | str, width: int = 1400, *, dark: bool = False) -> None:
         self.driver = driver
         metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
@@ -71,7 +71,7 @@ class Shown:
         driver.get("about:blank")
         driver.get_log("browser")
         driver.get_log("performance")
-        driver.get(page.as_uri())
+        driver.get(page if isinstance(page, str) else page.as_uri())
 
     def js(self, code: str, *values: Any) -> Any:
         """What a piece of script returns."""

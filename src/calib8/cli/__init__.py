@@ -34,6 +34,7 @@ from calib8.cli.stats import merge, show
 from calib8.cli.table import table_app
 from calib8.cli.tengine_quant import tengine_quant
 from calib8.cli.tune import tune, work_folder
+from calib8.cli.view import view
 
 app = typer.Typer(
     name="calib8",
@@ -67,7 +68,7 @@ def _program(
 
 _COMMANDS = (
     demo, quantize, calibrate, evaluate, compare, diagnose, run, inspect, compile, export, benchmark, tune,
-    doctor,
+    view, doctor,
 )  # fmt: skip
 
 _KEPT = {calibrate: checkpoint_of, tune: work_folder}

@@ -31,6 +31,7 @@ EXAMPLES: Final = {
     "export": "calib8 export net.int8.onnx --to tflite -o net.tflite",
     "benchmark": "calib8 benchmark net.onnx net.int8.onnx --threads 1,2",
     "tune": "calib8 tune net.onnx --data images --judge-data others --min-agreement 99 --budget 1h",
+    "view": "calib8 view reports",
     "doctor": "calib8 doctor --json machine.json",
     "tengine-quant": "calib8 tengine-quant -m net.onnx -i images -a 1 -o net.int8.onnx",
     "stats merge": "calib8 stats merge 1.stats 2.stats -o all.stats",

@@ -6,20 +6,23 @@
     page_files/network.js   the drawing of the network
     page_files/page.js      sorting, searching, selecting
 
-The numbers of a layer and of a tensor are each one JSON text in a <script> of its own, parsed when shown.
+The numbers of a layer and of a tensor are each one JSON text in a <script> of its own, parsed when shown;
+the facts of the whole (``facts``), which other tools read, stand in the head.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from pathlib import Path
 from string import Template
 from typing import Any, Final
 
 from calib8.report.harmless import harmless_json
 from calib8.run_report.class_table import classes_section
+from calib8.run_report.facts import ID
+from calib8.run_report.facts_document import facts_document
 from calib8.run_report.layout import laid_out
+from calib8.run_report.looks import FOLDER, style
 from calib8.run_report.marked_up import KINDS, Words
 from calib8.run_report.sections import (
     candidates_section,
@@ -34,8 +37,6 @@ from calib8.run_report.sections import (
 )
 from calib8.run_report.told import Channels, LayerRow, RunReport, TensorShown
 from calib8.run_report.words import decibels, percent
-
-_FOLDER: Final = Path(__file__).parent / "page_files"
 
 _TITLES: Final = {
     "verdict": "Verdict", "models": "Models", "classes": "Classes", "work": "What was done",
@@ -69,17 +70,18 @@ def page(report: RunReport, *, typed: bool = False) -> str:
     contents = "\n".join(f'<li><a href="#{name}">{_TITLES[name]}</a></li>' for name in there)
     if "network" in there and "tensors" in there:
         there["network"] = f'<div class="pair">\n{there["network"]}\n{there.pop("tensors")}\n</div>'
-    frame = Template((_FOLDER / "frame.html").read_text(encoding="utf-8"))
+    frame = Template((FOLDER / "frame.html").read_text(encoding="utf-8"))
     scripts = ("charts.js", "network.js", "page.js")
     return frame.substitute(
         title=say(report.title),
         command=html.escape(report.command),
+        facts=_script(ID, facts_document(report, say)),
         contents=contents,
         sections="\n".join(there.values()),
         data="\n".join(_data(report, layout, say)),
-        style=(_FOLDER / "page.css").read_text(encoding="utf-8"),
+        style=style(),
         script="\n".join(
-            (_FOLDER / name).read_text(encoding="utf-8").replace('"use strict";\n', "") for name in scripts
+            (FOLDER / name).read_text(encoding="utf-8").replace('"use strict";\n', "") for name in scripts
         ),
     )
 
