@@ -89,7 +89,7 @@ class Inspection:
         if self.model is not None:
             done = sum(layer.quantized for layer in self.model.layers)
             would = "would be " if self.kind == "float" else ""
-            told.append(f"{done} of {len(self.model.layers)} layers {would}quantized")
+            told.append(f"{done} of {len(self.model.layers)} operations {would}quantized")
         if self.target is not None:
             told.append(f"{count(len(self.violations), 'violation')} of the rules of {self.target!r}")
         return f"<Inspection: {', '.join(told)}>"
