@@ -16,7 +16,7 @@ from calib8.analysis.chance import doubt, hardly_better_than_guessing
 from calib8.analysis.evaluate import Outputs, class_scores, evaluate_sessions
 from calib8.analysis.evaluation import Evaluation, Evaluations
 from calib8.analysis.paces import FirstSamples
-from calib8.analysis.runtimes import OWN, default_runtime, is_float_model, open_side_by_side
+from calib8.analysis.runtimes import OWN, Settings, default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
@@ -25,9 +25,10 @@ from calib8.data.samples import Dataset, DataSource
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
+from calib8.modules.given import FilePath, Module, as_files, as_model, is_module
 from calib8.notebook import count, grid, in_notebook, notes, percent
 from calib8.parameters import Text, with_both
-from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
+from calib8.progress import Progress, SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tasks.branches import Meaning
@@ -51,7 +52,7 @@ class EvaluatingWords(SampleWords, LabelWords, BatchWords, PurposeWords):
 @draws_progress
 @takes_words_of(Reading, Purpose, without=("shapes",))
 def evaluate(
-    models: Sequence[str | os.PathLike[str]],
+    models: Sequence[FilePath | Module],
     data: DataSource | Reading,
     *,
     label_offset: int = 0,
@@ -59,6 +60,7 @@ def evaluate(
     profile: str | None = None,
     integer_only: bool = False,
     judge: OwnJudge | None = None,
+    example_inputs: object = None,
     progress: ShownProgress = None,
     **words: Unpack[EvaluatingWords],
 ) -> Evaluations:
@@ -68,7 +70,7 @@ def evaluate(
 
     Args:
         models: paths of .onnx and .tflite files of one network; saved programs too with the runtimes
-            ``calib8`` and ``reference``, plans with ``calib8``.
+            ``calib8`` and ``reference``, plans with ``calib8``; torch modules, which are float models.
         data: images or arrays, or a ``Reading``, whose other fields are keywords too. Without ``preprocess``
             that of a quantized model of the list is taken. ``labels`` are a ``file label`` list for an image
             folder; labels that are found without it and do not fit are left out with a warning. With the
@@ -85,7 +87,7 @@ def evaluate(
             ``calib8.InferenceSession``.
         judge: a function (outputs_float, outputs_int8) → score of your own, called for every sample with
             lists of arrays; ``Evaluation.own`` has its mean.
-        progress: see ``calibrate``.
+        example_inputs, progress: see ``calibrate``; the former for all torch modules of the list.
         words: fields of ``Reading`` and ``Purpose``. ``task``: what the outputs are for: ``detect``,
             ``segment``, ``classify``, ``embed``, ``ctc`` or ``keypoints``, whose figures are told too
             (``Evaluation.task``); or a judge with its head, such as ``DetectionJudge(DetectionHead(…))``,
@@ -95,16 +97,39 @@ def evaluate(
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
-    if isinstance(models, str | os.PathLike):
-        raise UsageError("models", f"is one path ('{models}')", "Give a list of paths")
+    if isinstance(models, str | os.PathLike) or is_module(models):
+        one = f"one path ('{models}')" if not is_module(models) else f"one module ({type(models).__name__})"
+        raise UsageError("models", f"is {one}", "Give a list of paths")
     if not models:
         cure = "Give the paths of one or more .onnx or .tflite files"
         raise UsageError("evaluate", "no model was given", cure)
     for model in models:
-        checked_path(model, "evaluate")
+        if not is_module(model):
+            checked_path(model, "evaluate")
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
+    settings = Settings(reading.threads, profile, integer_only)
+    with as_files(models, example_inputs) as files:
+        found = _evaluated(
+            files.paths, reading, purpose, runtime, settings, label_offset, judge, callback_of(progress)
+        )
+    return Evaluations(replace(one, model=files.named(one.model)) for one in found)
+
+
+def _evaluated(
+    models: Sequence[FilePath],
+    reading: Reading,
+    purpose: Purpose,
+    runtime: str | None,
+    settings: Settings,
+    label_offset: int,
+    judge: OwnJudge | None,
+    progress: Progress,
+) -> list[Evaluation]:
+    """Of files alone, see ``evaluate``."""
     runtime = runtime or default_runtime(models)
-    sessions = open_side_by_side(models, runtime, reading.threads, profile=profile, integer_only=integer_only)
+    sessions = open_side_by_side(
+        models, runtime, settings.threads, profile=settings.profile, integer_only=settings.integer_only
+    )
     if any(map(claims_to_be_tflite, models)):
         sessions = fed_alike(sessions)
     preprocess = stored_preprocess(models) if reading.preprocess is None else reading.preprocess
@@ -121,7 +146,7 @@ def evaluate(
         sessions, pieces, reference=reference, label_offset=label_offset,
         labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
         meaning=meaning,
-        on_batch=SampleCounter("evaluating", dataset.count, callback_of(progress)),
+        on_batch=SampleCounter("evaluating", dataset.count, progress),
         on_outputs=_each(judges.add, beside.add),
     )  # fmt: skip
     results = [_with_label_warning(result, dataset) for result in judges.beside(beside.told(found, sessions))]
@@ -130,9 +155,9 @@ def evaluate(
         warned = results[reference]
         results[reference] = replace(warned, warnings=(*warned.warnings, *doubted))
     if runtime in OWN:
-        return Evaluations(results)
+        return results
     told = zip(results, models, strict=True)
-    return Evaluations(_with_saturation(result, path, runtime) for result, path in told)
+    return [_with_saturation(result, path, runtime) for result, path in told]
 
 
 def _each(*gather: Callable[[Batch, Outputs], None]) -> Callable[[Batch, Outputs], None]:
@@ -248,8 +273,10 @@ class LookingWords(SampleWords, LabelWords):
 
 @takes_words_of(Reading, without=("batch", "shapes"))
 def preflight(
-    model: ModelSource,
+    model: ModelSource | Module,
     data: DataSource | Reading,
+    *,
+    example_inputs: object = None,
     **words: Unpack[LookingWords],
 ) -> Preflight:
     """Looks at what some samples feed to the float model: input ranges, and top-1 where there are labels.
@@ -257,9 +284,10 @@ def preflight(
     Of pictures it also says whether the model would rather be fed in another way.
 
     Args:
-        model: path or ModelProto of the float model.
+        model: path or ModelProto of the float model; or a torch module in float32.
         data: images or arrays, or a ``Reading``, whose other fields are keywords too. Without ``samples``
             ``PREFLIGHT_SAMPLES`` are looked at.
+        example_inputs: see ``calibrate``.
         words: fields of ``Reading``.
 
     Raises:
@@ -270,7 +298,7 @@ def preflight(
     from calib8.model.load import load_model, naming_file
     from calib8.passes.prepare import refuse_unsupported
 
-    original = load_model(model)
+    original = load_model(as_model(model, example_inputs))
     with naming_file(original):
         refuse_unsupported(original)
     reading = requested(Reading, words, data, field="data")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -15,7 +14,7 @@ from calib8.calibration.decide import Wish, needs_bins, with_given
 from calib8.calibration.gather import NOT_SAVED, Checkpointing, CheckpointWords, Gathered, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.range_choice import RangeChoice, RangeWords
-from calib8.calibration.source import Model, Module, Source, open_data, open_statistics, prepare_for_table
+from calib8.calibration.source import Model, Source, open_data, open_statistics, prepare_for_table
 from calib8.calibration.statistics import Statistics
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
@@ -29,6 +28,7 @@ from calib8.formats.table_file import TableFile
 from calib8.int8_model import int8_model, judged_model, other_tables, repaired_candidate, with_spots
 from calib8.model.graph import graph_inputs
 from calib8.model.load import kept_open, load_model
+from calib8.modules.given import Module, as_model
 from calib8.outcomes import Calibration as Calibration
 from calib8.outcomes import Collection as Collection
 from calib8.outcomes import Quantization as Quantization
@@ -45,27 +45,6 @@ from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-
-def as_model(model: Model | Module, example_inputs: object) -> Model:
-    """A torch module as the ONNX model that it is exported as; anything else as it stands.
-
-    Raises:
-        UsageError: a module without example inputs, or example inputs without a module.
-        Calib8Error: what ``calib8.training.export.export_module`` raises.
-    """
-    torch = sys.modules.get("torch")  # where it was never imported there is no module
-    module = getattr(getattr(torch, "nn", None), "Module", ())
-    if isinstance(model, module):
-        if example_inputs is None:
-            problem = "is a torch module, and example_inputs were not given"
-            raise UsageError(type(model).__name__, problem, "Give a batch as its forward takes it")
-        from calib8.training.export import export_module  # the only import of torch
-
-        return export_module(model, example_inputs)
-    if example_inputs is not None:
-        raise UsageError("example_inputs", "are for torch modules only", "Leave them out")
-    return cast(Model, model)
 
 
 class CollectingWords(SampleWords, LabelWords, BatchWords, CheckpointWords):
@@ -139,7 +118,7 @@ def calibrate(
 
     Args:
         model: path or ModelProto of the float model, or a torch module; the tensors of a module are called
-            as the nodes of its traced graph, see ``calib8.training.tracing``.
+            as the nodes of its traced graph, see ``calib8.modules.tracing``.
         data: images or arrays, see ``calib8.data.samples.open_dataset``; or a ``Reading``, whose other fields
             (``preprocess``, ``labels``, ``samples``, ``batch``, ``threads``, ``skip_bad``, ``shapes``) are
             keywords too. Labels are to check an image folder against; calibration itself needs none.

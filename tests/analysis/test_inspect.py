@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+import calib8
 from calib8.analysis.inspect import LayerInspection, ModelInspection, inspect_model
 from calib8.demo import MODEL_PATH
 from calib8.errors import ModelError
@@ -143,8 +144,50 @@ def test_every_layer_of_our_own_models_counts_as_quantized(net: str, target: str
     weighted = {"Conv", "ConvTranspose", "Gemm", "MatMul"}
     assert result.kind == "quantized"
     assert all(layer.quantized for layer in result.layers if layer.op_type in weighted)
-    if target == "onnxruntime":
-        assert all(layer.quantized for layer in result.layers if layer.name != "softmax")
+
+
+@pytest.mark.parametrize("net", NETS)
+def test_a_quantized_model_counts_as_the_float_one_said(net: str, tmp_path: Path) -> None:
+    """The same operations, the same of them quantized: what ``quantize`` tells too."""
+    before, after = inspected(NETS[net](), tmp_path), inspected(clean(net, "onnxruntime"), tmp_path)
+    told = [{layer.name: layer.quantized for layer in one.layers} for one in (before, after)]
+    assert told[0] == told[1]
+    assert before.coded_share == after.coded_share == 1.0
+
+
+def test_reading_a_shape_is_no_operation(tmp_path: Path) -> None:
+    net = Net()
+    y = net.conv("x", 4, 4, name="layer")
+    head = net.op("Slice", net.op("Shape", y, name="sizes"), *(net.const([i], np.int64) for i in (0, 1, 0)))
+    flat = net.op("Concat", head, net.const([-1], np.int64), axis=0)
+    proto = net.model(net.op("Reshape", y, flat, name="flat"))
+    made = calib8.quantize(proto, [{"x": np.ones((1, 4, 8, 8), np.float32)}], effort="fast")
+    made.save(tmp_path / "int8.onnx")
+    told = [one.node for one in made.placement.decisions]
+    assert told == list(by_name(inspected(proto, tmp_path))) and "sizes" not in told
+    assert told == list(by_name(inspect_model(tmp_path / "int8.onnx")))
+
+
+def test_macs_in_float_are_a_share_of_all(tmp_path: Path) -> None:
+    net = Net()
+    y = net.conv(net.conv("x", 4, 4, name="first"), 4, 12, name="second")
+    proto = net.model(y)
+    calib8.quantize(
+        proto, [{"x": np.ones((1, 4, 8, 8), np.float32)}], effort="fast", keep_float=["second"]
+    ).save(tmp_path / "int8.onnx")
+    assert inspect_model(tmp_path / "int8.onnx").coded_share == pytest.approx(0.25)
+
+
+def test_movers_of_dequantized_values_stay_float(tmp_path: Path) -> None:
+    net = Net()
+    moved = net.op("Transpose", net.conv("x", 4, 4, name="layer"), perm=[0, 2, 3, 1], name="move")
+    proto = net.model(net.op("Sin", moved, name="sine"))
+    quantized = calib8.quantize(proto, [{"x": np.ones((1, 4, 8, 8), np.float32)}], effort="fast")
+    quantized.save(tmp_path / "int8.onnx")
+    layers = by_name(inspect_model(tmp_path / "int8.onnx"))
+    expected = {one.node: one.quantized for one in quantized.placement.decisions}
+    assert {name: layer.quantized for name, layer in layers.items()} == expected
+    assert layers["move"].reason == "only float nodes read it" and layers["layer"].quantized
 
 
 @pytest.mark.parametrize("net", NETS)
@@ -226,6 +269,21 @@ def test_a_dead_channel_before_a_batch_norm_is_reported(tmp_path: Path) -> None:
     assert norm.constant_channels == (2,)
     [warning] = result.warnings
     assert warning.startswith("norm: ") and "channel 2" in warning and "σ²=1e-07" in warning
+
+
+def test_many_such_normalizations_are_one_line_with_the_worst(tmp_path: Path) -> None:
+    net, y = Net(), "x"
+    smallest = (1e-6, 1.0, 1e-9, 1e-7, 1e-8)
+    for index, one in enumerate(smallest):
+        variance = np.array([1.0, 1.0, one, 1.0])
+        y = net.batch_norm(net.conv(y, 4, 4), 4, variance, name=f"norm{index}")
+    result = inspected(net.model(net.conv(y, 4, 2)), tmp_path)
+    [warning] = result.warnings
+    assert warning.startswith("4 of 5 BatchNormalizations have a channel that is almost constant")
+    named = [warning.find(f"norm{index}") for index in (2, 4, 3)]
+    assert -1 not in named and named == sorted(named), "the three worst, worst first"
+    assert "norm0" not in warning and "norm1" not in warning
+    assert "batch_norms" in warning and sum(norm.suspicious for norm in result.batch_norms) == 4
 
 
 def test_an_exploding_channel_is_reported_by_its_gain(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_shape_arithmetic_is_no_concern() -> None:
     }
     model = graph(IMAGE, "float[A,B] y", body, constants)
     names = [decision.node for decision in place(model, ORT).decisions]
-    assert names == ["s", "r", "y"]
+    assert names == ["r", "y"]
 
 
 def test_weighted_inputs_only_for_tensorrt() -> None:

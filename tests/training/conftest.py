@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from calib8.training import export
+from calib8.modules import export
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from torch import Tensor, fx, nn
 
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.runtime import open_session
+from calib8.modules.example_inputs import tensors_in
+from calib8.modules.export import export_module, export_traced
+from calib8.modules.tracing import TracingWarning, trace
 from calib8.passes.place import calibration_tensors
 from calib8.passes.prepare import prepare
-from calib8.training.example_inputs import tensors_in
-from calib8.training.export import export_module, export_traced
-from calib8.training.tracing import TracingWarning, trace
 
 WITH_TORCH_EXPORT = ["shufflenet", "two_towers"]
 """The slow exporter; what it does beside the other one shows here."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from traced import Of, line_of, same_as_the_module
 
 from calib8.errors import UnsupportedModelError
-from calib8.training.tracing import trace
+from calib8.modules.tracing import trace
 
 
 def reads_after_relu(_: Any, x: Tensor) -> Tensor:

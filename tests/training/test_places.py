@@ -10,13 +10,13 @@ from networks import NETWORKS, example, network
 import calib8
 from calib8 import training
 from calib8.model.save import model_bytes
+from calib8.modules.export import export_module
 from calib8.outcomes import Quantization
 from calib8.program.rules import CurveRescale
-from calib8.training.export import export_module
 from calib8.training.simulated_model import SimulatedModel
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::calib8.training.tracing.TracingWarning"),
+    pytest.mark.filterwarnings("ignore::calib8.modules.tracing.TracingWarning"),
     pytest.mark.usefixtures("quick_export"),
 ]
 

@@ -16,8 +16,8 @@ from torch import nn
 
 import calib8
 from calib8.errors import UsageError
-from calib8.training.export import export_module
-from calib8.training.tracing import trace
+from calib8.modules.export import export_module
+from calib8.modules.tracing import trace
 
 NAME = "functional"
 DATA = [{"x": example(NAME, batch=4, seed=seed)[0].numpy()} for seed in range(3)]
@@ -50,7 +50,7 @@ def test_tables_and_statistics_of_a_module(monkeypatch: pytest.MonkeyPatch) -> N
         exports.append((given, inputs))
         return model
 
-    monkeypatch.setattr("calib8.training.export.export_module", export_once)
+    monkeypatch.setattr("calib8.modules.export.export_module", export_once)
     collected = calib8.collect_statistics(module, DATA, example_inputs=example(NAME))
     statistics = collected.statistics
     table = calib8.calibrate(module, statistics=statistics, example_inputs=example(NAME)).table

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from traced import Of, line_of, quietly_traced, same_as_the_module
 
 from calib8.errors import UnsupportedModelError, UsageError
-from calib8.training.example_inputs import tensors_in
-from calib8.training.tracing import TracingWarning, trace
+from calib8.modules.example_inputs import tensors_in
+from calib8.modules.tracing import TracingWarning, trace
 
 SAME_IN_BOTH_MODES = sorted(NETWORKS.keys() - {"inception"})
 

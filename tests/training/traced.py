@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calib8.training.example_inputs import tensors_in
-from calib8.training.tracing import TracingWarning, trace
+from calib8.modules.example_inputs import tensors_in
+from calib8.modules.tracing import TracingWarning, trace
 
 
 def quietly_traced(module: nn.Module) -> torch.fx.GraphModule:

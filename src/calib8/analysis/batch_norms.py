@@ -9,6 +9,7 @@ channel then dominates every range that it shares with the others.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +26,15 @@ MAX_RATIO: Final = 100.0
 
 MIN_VARIANCE: Final = 1e-4
 """Smallest σ² that passes."""
+
+WORST: Final = 3
+"""So many are named in a line about all."""
+
+_CURE: Final = (
+    "A channel that is almost constant before the normalization can take up the whole range of its tensor: "
+    "train in the order conv, normalization, activation, or set γ of dead channels to 0 and β to what they "
+    "give"
+)
 
 
 @dataclass(frozen=True)
@@ -67,10 +77,33 @@ class BatchNormInspection:
             f"{self.name}: k = γ/√(σ²+ε) spans {self.k_min:.3g} … {self.k_max:.3g}, the shift "
             f"{self.shift_min:.3g} … {self.shift_max:.3g}; channel {self.channel} has {times} times the "
             f"median |k| (γ={self.gamma:.3g}, σ²={self.variance:.3g}, μ={self.mean:.3g}), the smallest σ² is "
-            f"{self.smallest_variance:.3g}. A channel that is almost constant before the normalization can "
-            "take up the whole range of its tensor: train in the order conv, normalization, activation, or "
-            "set γ of dead channels to 0 and β to what they give"
+            f"{self.smallest_variance:.3g}. {_CURE}"
         )
+
+    def shortly(self) -> str:
+        """Its name and the channel that is the matter, for a list."""
+        if self.ratio > MAX_RATIO:
+            times = "many" if math.isinf(self.ratio) else f"{self.ratio:.3g}"
+            return f"'{self.name}' (channel {self.channel}: {times} times the median |k|)"
+        return f"'{self.name}' (σ² {self.smallest_variance:.3g} at the least)"
+
+
+def batch_norm_warning(norms: Sequence[BatchNormInspection]) -> str | None:
+    """What is wrong with the normalizations of a model, in one line however many they are; None: nothing.
+
+    Args:
+        norms: all of them.
+    """
+    bad = sorted(
+        (norm for norm in norms if norm.suspicious), key=lambda norm: (-norm.ratio, norm.smallest_variance)
+    )
+    if len(bad) < 2:
+        return bad[0].warning() if bad else None
+    return (
+        f"{len(bad)} of {len(norms)} BatchNormalizations have a channel that is almost constant or that they "
+        f"scale out of proportion, worst {', '.join(norm.shortly() for norm in bad[:WORST])}. {_CURE} "
+        "(all of them: batch_norms of the JSON file or of the result in Python)"
+    )
 
 
 def inspect_batch_norms(model: ir.Model) -> tuple[BatchNormInspection, ...]:

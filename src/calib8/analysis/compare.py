@@ -38,6 +38,7 @@ from calib8.data.samples import Dataset, DataSource
 from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Session, open_session
+from calib8.modules.given import Module, as_model, refuse_module
 from calib8.parameters import one_of, parameter
 from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
@@ -58,7 +59,7 @@ class ComparingWords(SampleWords, BatchWords, PurposeWords):
 @draws_progress
 @takes_words_of(Reading, Purpose, without=("labels", "shapes"))
 def compare(
-    fp32: Model,
+    fp32: Model | Module,
     int8: Model,
     data: DataSource | Reading,
     *,
@@ -66,6 +67,7 @@ def compare(
     profile: str | None = None,
     integer_only: bool = False,
     sort: Sort = "local",
+    example_inputs: object = None,
     progress: ShownProgress = None,
     **words: Unpack[ComparingWords],
 ) -> Comparison:
@@ -75,14 +77,14 @@ def compare(
     many there are.
 
     Args:
-        fp32: path or ModelProto of the float model.
+        fp32: path or ModelProto of the float model; or a torch module in float32.
         int8: the QDQ model made from it, by calib8 or another tool that keeps the names of tensors.
         data: images or arrays, or a ``Reading``, whose other fields are keywords too; without ``preprocess``
             images become inputs as the int8 model has stored it.
         runtime: what runs the int8 model as a whole: ``onnxruntime``, ``calib8`` or ``reference``.
         profile, integer_only: with the latter two, see ``calib8.InferenceSession``.
         sort: what is worst first: SQNR of the layer alone, or of all up to it.
-        progress: see ``calibrate``.
+        example_inputs, progress: see ``calibrate``.
         words: fields of ``Reading``, and of ``Purpose``: what the outputs mean.
 
     Raises:
@@ -91,7 +93,8 @@ def compare(
     sort_order(sort)
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     settings = _settings(runtime, reading.threads, profile, integer_only)
-    pair = open_pair(fp32, int8)
+    refuse_module(int8, "int8")
+    pair = open_pair(as_model(fp32, example_inputs), int8)
     meaning = purpose.meaning(analysable(pair.fp32))
     dataset = opened_for(pair, reading)
     with closing(batches(dataset, 1, 1)) as pieces:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import onnx_ir as ir
 
-from calib8.analysis.batch_norms import BatchNormInspection, inspect_batch_norms
+from calib8.analysis.batch_norms import BatchNormInspection, batch_norm_warning, inspect_batch_norms
 from calib8.analysis.counts import (
     UNCOUNTED_OPS,
     parameters,
@@ -37,7 +37,7 @@ from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
 from calib8.model.work import elements, macs
-from calib8.ops.groups import OF_SHAPES, QUANTIZERS
+from calib8.ops.groups import ARRANGING_OPS, MOVE_OPS, OF_SHAPES, QUANTIZERS
 from calib8.ops.questions import adds
 from calib8.parameters import Text, with_both
 from calib8.passes.functions import TensorFunction, is_chain, tensor_functions
@@ -129,6 +129,14 @@ class ModelInspection:
     margins: tuple[SumMargin, ...]
     dead_channels: dict[str, tuple[int, ...]]
 
+    @property
+    def coded_share(self) -> float | None:
+        """Share of the multiply-accumulates in layers that are or would be quantized; None if not counted."""
+        if not self.macs:
+            return None
+        counted = [(layer.macs or 0, layer.quantized) for layer in self.layers]
+        return sum(macs for macs, coded in counted if coded) / sum(macs for macs, _ in counted)
+
 
 def inspect_model(path: str | os.PathLike[str]) -> ModelInspection:
     """Looks at an ONNX file; nothing needs data.
@@ -148,7 +156,8 @@ def inspect_model(path: str | os.PathLike[str]) -> ModelInspection:
         layers = _as_the_engine_does(original, layers)
     batch_norms = inspect_batch_norms(lifted)
     margins = sum_margins(lifted)
-    warnings += [item.warning() for item in batch_norms if item.suspicious and not quantized]
+    told = None if quantized else batch_norm_warning(batch_norms)
+    warnings += [told] if told else []
     warnings += [text for margin in margins if (text := margin.warning())]
     return ModelInspection(
         path=os.fspath(path),
@@ -202,7 +211,24 @@ def _quantized_layers(model: ir.Model) -> Found:
         reasons[label(node)] = reason
         if not reason:
             coded.add(node)
+    for node in _idle_movers(model, coded):
+        leaves = any(value.is_graph_output() for value in node.outputs)
+        reasons[label(node)] = "it arranges what leaves the graph" if leaves else "only float nodes read it"
     return _layers(model, reasons)
+
+
+def _idle_movers(model: ir.Model, coded: set[ir.Node]) -> Iterator[ir.Node]:
+    """Movers of values that are dequantized before them and not quantized behind: ``quantize`` leaves them.
+
+    Args:
+        model: a quantized graph.
+        coded: the nodes that run on codes as far as their inputs tell; without the movers afterwards.
+    """
+    for node in reversed(list(nodes(model))):
+        idle = node in coded and node.op_type in MOVE_OPS | ARRANGING_OPS and not result_quantizers(node)[0]
+        if idle and not any(use.node in coded for value in node.outputs for use in value.uses()):
+            coded.discard(node)
+            yield node
 
 
 def _as_the_engine_does(model: ir.Model, layers: list[LayerInspection]) -> list[LayerInspection]:
@@ -268,6 +294,8 @@ def _what_is_missing(node: ir.Node, coded: set[ir.Node]) -> str:
     for value in float_inputs(node):
         if codes_behind(value) is None and not _enters_unrounded(value, node, coded):
             return f"its input '{value.name}' does not come from DequantizeLinear"
+    if node.op_type not in MOVE_OPS | ARRANGING_OPS and not result_quantizers(node)[0]:
+        return f"no QuantizeLinear follows its result '{node.outputs[0].name}'"
     return ""
 
 

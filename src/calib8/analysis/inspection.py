@@ -30,7 +30,7 @@ from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.files import check_model_file, checked_path
 from calib8.notebook import count, in_notebook, notes
-from calib8.parameters import parameter
+from calib8.parameters import Text, parameter
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, ShownProgress, callback_of, draws_progress
 from calib8.requests import check_used, requested, takes_words_of
@@ -89,7 +89,7 @@ class Inspection:
         if self.model is not None:
             done = sum(layer.quantized for layer in self.model.layers)
             would = "would be " if self.kind == "float" else ""
-            told.append(f"{done} of {len(self.model.layers)} layers {would}quantized")
+            told.append(f"{done} of {len(self.model.layers)} operations {would}quantized")
         if self.target is not None:
             told.append(f"{count(len(self.violations), 'violation')} of the rules of {self.target!r}")
         return f"<Inspection: {', '.join(told)}>"
@@ -233,11 +233,13 @@ def _tflite(path: str, asked: _Asked) -> Inspection:
         problem = f"{path} is a TFLite model, which has no such rules"
         raise UsageError(parameter("target", target), problem, f"Use {parameter('target', TFLITE)}")
     from calib8.analysis.tflite_inspect import inspect_tflite
+    from calib8.tflite.uses import USES
 
     found = inspect_tflite(path)
     violations = _violations(path, found, target)
     if not asked.program:
-        return Inspection(path, tflite=found, target=target, violations=violations)
+        notes = (Text(USES[found.kind]),)
+        return Inspection(path, tflite=found, target=target, violations=violations, notes=notes)
     program, told = _lowered(path, asked), notes_on_sizes(path, asked.shapes)
     return Inspection(path, tflite=found, program=program, target=target, violations=violations, notes=told)
 

@@ -71,8 +71,10 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
     for model in (fp32, int8):
         _refuse_compiled(model)
     if not isinstance(int8, onnx.ModelProto) and claims_to_be_tflite(int8):
+        from calib8.tflite.uses import uses_of_file  # ONNX models do without the schema
+
         problem = "is a TFLite model, and only the codes of ONNX models are compared"
-        raise UsageError(second, problem, "Give the quantized .onnx file")
+        raise UsageError(second, problem, f"Give the quantized .onnx file{uses_of_file(int8)}")
     float_model, int8_model = load_model(fp32), readable_copy(load_model(int8))
     _check_kinds(first, holds_codes(float_model), second, _has_quantizers(int8_model))
     _refuse_integer_ops(int8_model, second)

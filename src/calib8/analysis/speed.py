@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 from calib8.analysis.benchmark import Opened, Timing, beside_float, measure, ratio
@@ -19,6 +19,7 @@ from calib8.analysis.workloads import Shapes, Workload, open_workload
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.errors import CrashError, ModelError, UnsupportedModelError, UsageError
 from calib8.files import checked_path
+from calib8.modules.given import FilePath, ModelFiles, Module, as_files, is_module
 from calib8.notebook import grid, in_notebook, notes, percent
 from calib8.parameters import one_of, parameter
 from calib8.processors import MOST_THREADS, usable_cores
@@ -112,7 +113,7 @@ class _Asked(NamedTuple):
 
 @draws_progress
 def benchmark(
-    models: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    models: FilePath | Module | Sequence[FilePath | Module],
     *,
     runtimes: Sequence[str] | None = None,
     threads: int | Sequence[int] | None = None,
@@ -120,12 +121,13 @@ def benchmark(
     rounds: int = 10,
     shapes: Shapes | None = None,
     profile: bool = False,
+    example_inputs: object = None,
     progress: ShownProgress = None,
 ) -> Benchmark:
     """Measures how fast models run, in turns, so that what else the machine does slows down all of them.
 
     Args:
-        models: paths of .onnx and .tflite files, saved programs and plans; or one of them.
+        models: paths of .onnx and .tflite files, saved programs and plans, and torch modules; or one of them.
         runtimes: some of ``calib8``, ``onnxruntime``, ``openvino`` and ``litert``, all of which must load the
             models that they run; None: those that are installed, as far as they do.
         threads: numbers of threads to measure with, 1 … 256 each; None: 1 and all usable cores.
@@ -133,22 +135,37 @@ def benchmark(
         rounds: turns that every runtime gets, of about 0.1 s each.
         shapes: input name → sizes, where models leave other axes free.
         profile: tell the time of every part of the plan in calib8 too.
+        example_inputs: for all torch modules, see ``calib8.calibrate``; ``batch`` is the batch that is timed.
         progress: see ``calib8.calibrate``; it counts rounds.
 
     Raises:
         Calib8Error: what can be wrong with models or options, in one line each; a runtime that was named
             cannot load a model, or none can.
     """
-    one = isinstance(models, str | os.PathLike) or not isinstance(models, Iterable)
-    paths = [checked_path(model, "models") for model in ([models] if one else models)]  # type: ignore[union-attr]
+    one = isinstance(models, str | os.PathLike) or is_module(models) or not isinstance(models, Iterable)
+    listed: list[FilePath | Module] = [models] if one else list(models)  # type: ignore[list-item, arg-type]
+    given = [model if is_module(model) else checked_path(model, "models") for model in listed]
     asked = _asked(runtimes, threads, rounds)
-    if not paths:
+    if not given:
         raise UsageError("benchmark", "no model was given", "Give the paths of one or more models")
     if batch is not None:
         check_positive("batch", batch)
     if profile and "calib8" not in asked.runtimes:
         cure = f"Add calib8 to {parameter('runtimes')}"
         raise UsageError(parameter("profile", True), "shows the parts of a plan of calib8", cure)
+    with as_files(given, example_inputs) as files:
+        return _named(_benchmarked(files.paths, asked, batch, shapes, profile, callback_of(progress)), files)
+
+
+def _benchmarked(
+    paths: Sequence[FilePath],
+    asked: _Asked,
+    batch: int | None,
+    shapes: Shapes | None,
+    profile: bool,
+    progress: Progress,
+) -> Benchmark:
+    """Of files alone, see ``benchmark``."""
     workloads = [open_workload(path, batch, shapes) for path in paths]
     fitting = [_fitting(workload, asked.runtimes) for workload in workloads]
     if profile and not any("calib8" in names for names in fitting):
@@ -156,7 +173,7 @@ def benchmark(
         raise UsageError(parameter("profile", True), problem, "Give a quantized model, a program or a plan")
     timings, breakdowns, failures = list[Timing](), list[Breakdown](), list[ModelError]()
     for network in _networks(list(zip(workloads, fitting, strict=True))):
-        found, failed = _measured(network, asked, callback_of(progress))
+        found, failed = _measured(network, asked, progress)
         timings += found
         failures += failed
         run_here = {one.subject.model for one in found if one.subject.runtime == "calib8"}
@@ -168,6 +185,18 @@ def benchmark(
     notes = [note for path in paths for note in notes_on_sizes(path, shapes, batch)]
     peaks = {count: machine_peak_gmacs(count) for count in asked.threads}
     return Benchmark(tuple(timings), tuple(breakdowns), tuple(failures), peaks, tuple(notes))
+
+
+def _named(found: Benchmark, files: ModelFiles) -> Benchmark:
+    """What was measured, modules called by their classes."""
+    if not files.names:
+        return found
+    subjects = (replace(one.subject, model=files.named(one.subject.model)) for one in found.timings)
+    timings = (replace(one, subject=of) for one, of in zip(found.timings, subjects, strict=True))
+    breakdowns = (replace(one, model=files.named(one.model)) for one in found.breakdowns)
+    failures = tuple(map(files.named_error, found.failures))
+    notes = tuple(map(files.named, found.notes))
+    return Benchmark(tuple(timings), tuple(breakdowns), failures, found.peaks, notes)
 
 
 def _asked(runtimes: Sequence[str] | None, threads: int | Sequence[int] | None, rounds: int) -> _Asked:

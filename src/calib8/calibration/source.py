@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Protocol
 
 import onnx_ir as ir
 
@@ -35,15 +34,6 @@ from calib8.tensors import TensorSpec, checked_sizes
 
 Shapes = Mapping[str, Sequence[int]]
 Model = ModelSource
-
-
-class Module(Protocol):
-    """A ``torch.nn.Module``, named without importing torch."""
-
-    training: bool
-
-    def named_parameters(self) -> Iterator[tuple[str, Any]]:
-        """Names and parameters."""
 
 
 @dataclass(frozen=True)

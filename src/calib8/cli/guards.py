@@ -117,10 +117,12 @@ def _say_drift(terminal: Terminal, seen: Observation) -> None:
             "the images are probably not those of the training",
             style="yellow",
         )
-    for drift in seen.wrong[:_SHOWN]:
+    if seen.wrong:
+        more = f" and {len(seen.wrong) - _SHOWN} more" if len(seen.wrong) > _SHOWN else ""
         terminal.say(
-            f"warning: {drift.name}: does not fit what reaches it, even with all before it put right: its "
-            "mean or variance is probably not that of the training",
+            f"warning: {', '.join(drift.name for drift in seen.wrong[:_SHOWN])}{more}: does not fit what "
+            "reaches it, even with all before it put right: its mean or variance is probably not that of the "
+            "training",
             style="yellow",
         )
 

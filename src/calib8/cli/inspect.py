@@ -157,6 +157,7 @@ def _inspection(found: ModelInspection) -> dict[str, Any]:
         "outputs": [str(spec) for spec in found.outputs],
         "parameters": found.parameters,
         "macs": found.macs,
+        "coded_macs_share": found.coded_share,
         "ops": dict(found.ops),
         "layers": [
             {

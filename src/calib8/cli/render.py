@@ -185,19 +185,22 @@ def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
     if found.layers:
         terminal.show(_layer_table(found))
         done = sum(layer.quantized for layer in found.layers)
-        terminal.say(f"{done} of {len(found.layers)} layers {_quantized_where(found)}")
+        terminal.say(f"{done} of {len(found.layers)} operations {_quantized_where(found)}")
     for warning in found.warnings:
         terminal.say(f"warning: {on_command_line(warning)}", style="yellow")
 
 
 def _quantized_where(found: ModelInspection) -> str:
     """What holds of the file, and what of calib8's engine."""
+    macs = "" if found.coded_share is None else f", {100 * found.coded_share:.3g} % of the MACs"
     if found.kind == "float":
-        return "would be quantized in the file; inspect that for what calib8's engine computes in float"
+        return (
+            f"would be quantized in the file{macs}; inspect that for what calib8's engine computes in float"
+        )
     if any(layer.engine is None for layer in found.layers):
-        return "quantized in the file"
+        return f"quantized in the file{macs}"
     floats = sum(bool(layer.engine) for layer in found.layers)
-    return f"quantized in the file, {floats or 'none'} float in calib8's engine"
+    return f"quantized in the file{macs}, {floats or 'none'} float in calib8's engine"
 
 
 def _layer_table(found: ModelInspection) -> Table:

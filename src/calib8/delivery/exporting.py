@@ -145,8 +145,10 @@ def _to_qoperator(model: Path, output: Path, asked: _Asked) -> Export:
     if is_program_file(model):
         raise ModelError(str(model), "is a saved program, which has no operators of ONNX", cure)
     if claims_to_be_tflite(model):
+        from calib8.tflite.uses import uses_of_file  # ONNX models do without the schema
+
         problem = "is a TFLite model, and operators of ONNX on codes are made of an ONNX model"
-        raise ModelError(str(model), problem, cure)
+        raise ModelError(str(model), problem, f"{cure}{uses_of_file(model)}")
     loaded = load_model(model)
     with naming_file(loaded):
         result, report = to_qoperator(loaded)

@@ -18,6 +18,7 @@ from calib8.formats import aimet, dynamic_ranges, mxnet, ncnn, onnxruntime, teng
 from calib8.formats.table_file import TableFile
 from calib8.parameters import either, one_of, parameter
 from calib8.table import TABLE_FORMAT, CalibrationTable
+from calib8.tflite.magic import claims_to_be_tflite
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,10 @@ def read_table(path: str | os.PathLike[str], form: str | None = None) -> TableFi
     read = None if form is None else table_format(form).read
     source = str(checked_path(path, "table"))
     check_file(path, "Give a calibration table", TableError)
+    if claims_to_be_tflite(path):
+        from calib8.tflite.uses import uses_of_file  # tables do without the schema
+
+        raise TableError(source, "is a TFLite model", f"Give a calibration table{uses_of_file(path)}")
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:

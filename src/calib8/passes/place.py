@@ -22,6 +22,7 @@ from calib8.ops.groups import (
     CLAMPS,
     FUNCTION_OPS,
     MOVE_OPS,
+    OF_SHAPES,
     WEIGHTED_OPS,
 )
 from calib8.ops.questions import adds, is_matrix_product, joins, yields_probabilities
@@ -180,7 +181,8 @@ def _float_nodes(model: ir.Model) -> Iterator[ir.Node]:
     Shape arithmetic and constants are no concern of quantization.
     """
     for node in model.graph:
-        if any(True for _ in activation_inputs(node)) or reads_unknown_type(node):
+        reads = any(True for _ in activation_inputs(node)) or reads_unknown_type(node)
+        if reads and node.op_type not in OF_SHAPES:
             yield node
 
 

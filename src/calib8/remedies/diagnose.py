@@ -21,6 +21,7 @@ from calib8.data.reading import Reading
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.model.load import load_model
+from calib8.modules.given import Module, as_model, refuse_module
 from calib8.parameters import parameter
 from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.remedies.clinic import Clinic
@@ -41,22 +42,23 @@ COMPARED: Final = 32
 @draws_progress
 @takes_words_of(Reading, Purpose, without=("labels", "shapes"))
 def diagnose(
-    fp32: Model,
+    fp32: Model | Module,
     int8: Model | None = None,
     data: DataSource | Reading | None = None,
     *,
+    example_inputs: object = None,
     progress: ShownProgress = None,
     **words: Unpack[ComparingWords],
 ) -> Treatment:
     """Finds out where an int8 model loses its accuracy and why, and tries what may help.
 
     Args:
-        fp32: path or ModelProto of the float model.
+        fp32: path or ModelProto of the float model; or a torch module in float32.
         int8: the QDQ model made from it; None: one made with plain ranges and without repairs.
         data: images or arrays that can be read several times, or a ``Reading``, whose other fields are
             keywords too; they calibrate what is made here. Without ``samples`` that is with all, and
             ``COMPARED`` are compared; ``batch`` is that of the comparison.
-        progress: see ``calib8.pipeline.calibrate``.
+        example_inputs, progress: see ``calib8.pipeline.calibrate``.
         words: fields of ``Reading``, and of ``Purpose``: what the outputs mean.
 
     Raises:
@@ -65,6 +67,8 @@ def diagnose(
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     if reading.data is None:
         raise UsageError("diagnose", "no data were given", f"Give {parameter('data')}")
+    refuse_module(int8, "int8")
+    fp32 = as_model(fp32, example_inputs)
     made, basis, watching = None, Basis(), callback_of(progress)
     quantized: Model
     if int8 is None:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from calib8.errors import UnsupportedModelError, UsageError
+from calib8.parameters import with_both
 from calib8.profiles import chosen_profile
 from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.lower import lower_tflite
@@ -21,6 +22,7 @@ from calib8.tflite.live import needed
 from calib8.tflite.ports import port_specs
 from calib8.tflite.read import parse, read_tflite
 from calib8.tflite.resize import resized
+from calib8.tflite.uses import USES
 
 PROFILE: Final = "tflite"
 
@@ -68,10 +70,11 @@ def refuse_without_codes(graph: Graph, name: str) -> None:
     found = kind(graph)
     if found == "float":
         problem = "is a float model: no tensor that is computed holds codes"
-        raise UnsupportedModelError(name, problem, "Quantize it first")
+        raise UnsupportedModelError(name, problem, f"Quantize it first; {with_both(USES[found])}")
     if found == "hybrid":
         problem = "is a hybrid (dynamic-range) model: its weights are integers, its activations float"
-        raise UnsupportedModelError(name, problem, "Quantize the float model that it was made from")
+        cure = f"Quantize the float model that it was made from; {with_both(USES[found])}"
+        raise UnsupportedModelError(name, problem, cure)
 
 
 def _lowered(graph: Graph, name: str, integer_only: bool, shapes: Shapes) -> Program:

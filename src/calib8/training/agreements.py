@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from calib8.errors import UsageError
+from calib8.modules.tracing import in_mode
 from calib8.outcomes import Quantization
 from calib8.program.instructions import TRAITS, Float, Quantize
 from calib8.program.lower.lower import lower
@@ -20,7 +21,6 @@ from calib8.program.ops.operand import Operand
 from calib8.program.program import Program
 from calib8.training.conversion import unwrapped
 from calib8.training.simulated_model import SimulatedModel
-from calib8.training.tracing import in_mode
 
 Codes = npt.NDArray[Any]
 

@@ -15,6 +15,11 @@ from torch import Tensor, fx, nn
 from calib8.calibration.source import tensors_to_calibrate
 from calib8.errors import TableError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, model_hash
+from calib8.modules.example_inputs import checked_inputs
+from calib8.modules.export import export_traced
+from calib8.modules.modes import OWNER
+from calib8.modules.tracing import input_names, trace, unwrapped
+from calib8.modules.wide_linear import split_wide_linears
 from calib8.parameters import one_of
 from calib8.passes.place import place
 from calib8.passes.prepare import PreparedModel, refuse_unsupported
@@ -24,14 +29,9 @@ from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import GIVEN, CalibrationTable
 from calib8.training.build import build
 from calib8.training.call_form import call_form
-from calib8.training.example_inputs import checked_inputs
-from calib8.training.export import export_traced
-from calib8.training.modes import OWNER
 from calib8.training.plan import plan_simulation
 from calib8.training.simulated_model import TAKEN, SimulatedModel, folded_layers, keep_norms_frozen
 from calib8.training.simulation import BATCH_NORMS, RANGES, PlacedGraph, Recipe, Simulation
-from calib8.training.tracing import input_names, trace, unwrapped
-from calib8.training.wide_linear import split_wide_linears
 
 DEFAULT_TARGET = "onnxruntime"
 

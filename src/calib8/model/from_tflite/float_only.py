@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.from_tflite.builder import Builder
+from calib8.parameters import with_both
 from calib8.tflite.graph import Graph, Operator, Tensor
+from calib8.tflite.uses import USES
 
 LAYERS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
 """Operators that take 8-bit weights beside float activations."""
@@ -63,14 +65,16 @@ def refuse_codes(graph: Graph, name: str) -> None:
         raise UnsupportedModelError(
             name,
             f"is a dynamic-range model: {described(graph, hybrid)} float activations and 8-bit weights",
-            cure,
+            f"{cure}; {with_both(USES['hybrid'])}",
         )
     places = [place for operator in graph.operators for place in operator.outputs]
     tensors = [graph.tensors[place] for place in (*graph.inputs, *places)]
     coded = [tensor for tensor in tensors if _holds_codes(tensor)]
     if coded:
         raise UnsupportedModelError(
-            name, f"is quantized already: {len(coded)} of {len(tensors)} tensors hold codes", cure
+            name,
+            f"is quantized already: {len(coded)} of {len(tensors)} tensors hold codes",
+            f"{cure}; {with_both(USES['quantized'])}",
         )
 
 

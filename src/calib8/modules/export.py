@@ -21,10 +21,10 @@ from torch import Tensor, fx, nn
 
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
 from calib8.model.runtime import open_session
-from calib8.training.example_inputs import SUBJECT, checked_inputs, refused, run_example, tensors_in
-from calib8.training.onnx_names import MARK, free_batch, named_as_traced
-from calib8.training.tracing import TracingWarning, in_mode, trace, unwrapped
-from calib8.training.wide_linear import split_wide_linears
+from calib8.modules.example_inputs import SUBJECT, checked_inputs, refused, run_example, tensors_in
+from calib8.modules.onnx_names import MARK, free_batch, named_as_traced
+from calib8.modules.tracing import TracingWarning, in_mode, trace, unwrapped
+from calib8.modules.wide_linear import split_wide_linears
 
 RELATIVE_TOLERANCE: Final = 1e-3
 ABSOLUTE_TOLERANCE: Final = 1e-5

@@ -21,10 +21,10 @@ import torch
 from torch import fx, nn
 
 from calib8.errors import UnsupportedModelError, UsageError
-from calib8.training.decompose import decompose
-from calib8.training.modes import OWNER, SOURCE, follow_mode
-from calib8.training.out_of_place import make_out_of_place
-from calib8.training.untraceable import Failure, calling_line, untraceable
+from calib8.modules.decompose import decompose
+from calib8.modules.modes import OWNER, SOURCE, follow_mode
+from calib8.modules.out_of_place import make_out_of_place
+from calib8.modules.untraceable import Failure, calling_line, untraceable
 
 IN_PLACE: Final = tuple(
     name

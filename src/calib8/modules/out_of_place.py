@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from calib8.errors import UnsupportedModelError
-from calib8.training.modes import OWNER, SOURCE
-from calib8.training.untraceable import code_at
+from calib8.modules.modes import OWNER, SOURCE
+from calib8.modules.untraceable import code_at
 
 _ALIASING: Final = frozenset(
     {
