@@ -107,6 +107,7 @@ def test_counts_times_methods_and_attempts() -> None:
     assert {row.label: row.change for row in time_rows(left, right)} == {
         "calibrating": "+0.50 s", "repair": "", "all": "-1.50 s",
     }  # fmt: skip
+    assert [row.label for row in time_rows(right, left)] == ["calibrating", "repair", "all"]
     assert method_rows(left, right) == (Row("mse", "4", "3", "-1"), Row("minmax", "–", "1"))
     assert attempt_rows(left, right) == (
         Row("bias", "kept, 20.0 → 22.5 dB", "–"), Row("round", "not kept", "–"),

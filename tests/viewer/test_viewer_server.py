@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -215,6 +216,14 @@ def test_a_folder_without_reports_says_so(tmp_path: Path) -> None:
         assert "No report is here" in ask(viewer, "").text
         written(tmp_path / "a.html", told("new one"))
         assert "new one" in ask(viewer, "").text  # as the folder is now
+
+
+def test_inputs_are_no_nodes_of_the_list(tmp_path: Path) -> None:
+    report = told("net")
+    first = replace(report.network[0], precision="input")
+    written(tmp_path / "a.html", replace(report, network=(first, *report.network[1:])))
+    with calib8.view(tmp_path, browser=False) as viewer:
+        assert ">4 of 5<" in ask(viewer, "").text
 
 
 def test_one_report_alone(root: Path) -> None:

@@ -94,7 +94,7 @@ def _row(report: Report) -> str:
     first = next((one for one in told.figures if not one.label.startswith(SQNR)), None)
     worst = worst_sqnr(told.figures)
     size = next((one.value for one in told.figures if one.label == "size"), NOTHING)
-    coded, nodes = dict(told.nodes).get("int8", 0), sum(many for _, many in told.nodes)
+    coded, nodes = dict(told.nodes).get("int8", 0), sum(many for kind, many in told.nodes if kind != "input")
     keys = {
         "name": SAY.plain(report.title), "state": told.state, "command": told.command,
         "figure": number(None if first is None else amount(first.value)),

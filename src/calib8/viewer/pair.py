@@ -106,13 +106,17 @@ def node_rows(left: PageFacts, right: PageFacts) -> tuple[Row, ...]:
 
 
 def time_rows(left: PageFacts, right: PageFacts) -> tuple[Row, ...]:
-    """Seconds of the stages, and of all of them."""
-    return figure_rows(*map(_times, (left, right)))
+    """Seconds of the stages, then of all of them."""
+    stages = ([Figure(stage, _seconds(time)) for stage, time in told.seconds] for told in (left, right))
+    sums = (
+        [Figure("all", _seconds(sum(time for _, time in told.seconds)))] if told.seconds else []
+        for told in (left, right)
+    )
+    return (*figure_rows(*stages), *figure_rows(*sums))
 
 
-def _times(told: PageFacts) -> list[Figure]:
-    stages = [Figure(stage, f"{seconds:.2f} s") for stage, seconds in told.seconds]
-    return stages + [Figure("all", f"{sum(told_s for _, told_s in told.seconds):.2f} s")] * bool(stages)
+def _seconds(time: float) -> str:
+    return f"{time:.2f} s"
 
 
 def method_rows(left: PageFacts, right: PageFacts) -> tuple[Row, ...]:
