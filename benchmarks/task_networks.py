@@ -70,15 +70,15 @@ NETWORKS: Final = {
         "YOLOX, 416 pixels, characters", "detect", (416, 416), "characters", color="bgr", scale=(1.0,)
     ),
     "scrfd": Network(
-        "SCRFD-2.5G, 320 pixels, faces", "detect", (320, 320), judged=200, mean=(127.5,), scale=(1 / 128,)
+        "SCRFD-2.5G, 320 pixels, faces", "detect", (320, 320), mean=(127.5,), scale=(1 / 128,)
     ),
     "ssd": Network(
-        "SSD MobileNet v1, 512 pixels, faces", "detect", (512, 512), judged=200, mean=(127.5,),
+        "SSD MobileNet v1, 512 pixels, faces", "detect", (512, 512), mean=(127.5,),
         scale=(1 / 127.5,),
     ),
     "ultraface": Network("UltraFace RFB-320, faces", "detect", (240, 320), mean=(127.0,), scale=(1 / 128,)),
     "tinyface": Network(
-        "TinyFaceDetector, raw grid of anchors, 416 pixels, faces", "detect", (416, 416), judged=200,
+        "TinyFaceDetector, raw grid of anchors, 416 pixels, faces", "detect", (416, 416),
         mean=(117.001, 114.697, 97.404),
     ),
     "blazeface": Network(
@@ -96,7 +96,7 @@ NETWORKS: Final = {
         "MobileFaceNet with PReLU, embedding of faces", "embed", (112, 112), "faces", 200, mean=(127.5,),
         scale=(1 / 128,), unit="crops",
     ),
-    "selfie": Network("MobileNetV3-like segmenter of persons", "segment", (256, 256), judged=200),
+    "selfie": Network("MobileNetV3-like segmenter of persons", "segment", (256, 256)),
     "resnet20_leaky": Network(
         "ResNet-20 with LeakyReLU, classes of CIFAR-10", "classify", (32, 32), "cifar10", 5000,
         mean=IMAGENET_MEAN, scale=IMAGENET_SCALE,

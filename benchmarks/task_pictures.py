@@ -25,7 +25,7 @@ Box = tuple[float, float, float, float]
 
 SIDE: Final = 480
 CALIBRATION: Final = 100
-MOSAICS_OF_100: Final = 50
+MOSAICS_OF_100: Final = 70
 SIGNS: Final = string.ascii_letters + string.digits
 LINE: Final = (160, 64)
 WORDS: Final = (
@@ -73,7 +73,7 @@ def mosaic(files: Sequence[Path], tiles: int) -> Image.Image:
 
 
 def scenes(files: Sequence[Path], count: int, random: np.random.Generator) -> Iterator[Image.Image]:
-    """``count`` pictures: half photographs, half mosaics, every second of these 3×3."""
+    """``count`` pictures: three photographs to seven mosaics, every second of these 3×3."""
     alone = count - count * MOSAICS_OF_100 // 100
     for place in random.choice(len(files), alone, replace=alone > len(files)):
         yield opened(files[place])
