@@ -169,7 +169,7 @@ def picture_folder(folder: Path, kind: str, part: str) -> Path:
 
 
 def face_finder(places: Places) -> Callable[[Image.Image], list[Box]]:
-    """UltraFace as a function of a picture: boxes with scores above 0.7, no two on one face."""
+    """UltraFace as a function of a picture: boxes with scores above 0.9, no two on one face."""
     content = gathered("ultraface", places.data, places.archives)
     session = onnxruntime.InferenceSession(content, quiet(), providers=["CPUExecutionProvider"])
     network = NETWORKS["ultraface"]
@@ -177,7 +177,7 @@ def face_finder(places: Places) -> Callable[[Image.Image], list[Box]]:
     def find(picture: Image.Image) -> list[Box]:
         small = np.asarray(picture.resize(network.size[::-1]), np.float32)
         scores, boxes = session.run(None, {"input": ((small - 127) / 128).transpose(2, 0, 1)[None]})
-        good = np.flatnonzero(scores[0, :, 1] > 0.7)
+        good = np.flatnonzero(scores[0, :, 1] > 0.9)
         kept: list[Box] = []
         for place in good[np.argsort(-scores[0, good, 1], kind="stable")]:
             left, top, right, bottom = (float(part) for part in boxes[0, place])
