@@ -1,4 +1,4 @@
-"""What the float network of a folder of ``task_networks.py`` says of its judged pictures: to count and to draw.
+"""What a float network of ``task_networks.py`` says of its judged pictures: to count and to draw.
 
 A sheet shows boxes, and maps as a tint; lines of text, embeddings and classes are the pictures alone.
 """

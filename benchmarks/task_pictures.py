@@ -29,10 +29,47 @@ MOSAICS_OF_100: Final = 70
 SIGNS: Final = string.ascii_letters + string.digits
 LINE: Final = (160, 64)
 WORDS: Final = (
-    "water bread open closed street garden station market museum library coffee morning evening winter summer "
-    "north south river bridge school office number seven eleven forty silver orange yellow paper window "
-    "ticket platform entrance danger private parking slow exit welcome fresh"
-).split()
+    "water",
+    "bread",
+    "open",
+    "closed",
+    "street",
+    "garden",
+    "station",
+    "market",
+    "museum",
+    "library",
+    "coffee",
+    "morning",
+    "evening",
+    "winter",
+    "summer",
+    "north",
+    "south",
+    "river",
+    "bridge",
+    "school",
+    "office",
+    "number",
+    "seven",
+    "eleven",
+    "forty",
+    "silver",
+    "orange",
+    "yellow",
+    "paper",
+    "window",
+    "ticket",
+    "platform",
+    "entrance",
+    "danger",
+    "private",
+    "parking",
+    "slow",
+    "exit",
+    "welcome",
+    "fresh",
+)
 FACE_MARGIN: Final = 0.15
 """What a square around a face has more on every side, as a share of it."""
 SHIFT: Final = 0.08

@@ -3,11 +3,11 @@
     python benchmarks/task_runs.py FOLDER --json-folder OUT [--nncf PYTHON] [--modelopt PYTHON]
                                    [--only NAMES] [--rows NAMES] [--page PAGE]
 
-Every row is measured by ``tasks.py`` in a process of its own and becomes a file, OUT/NETWORK.ROW.json. What has
-a file is not measured again, so a run that was ended goes on where it was; remove a file to measure its row
-anew. The rows of one tool need its Python: without ``--nncf`` or ``--modelopt`` they are left out. ``--page``
-writes the tables of all networks that have rows in OUT, whatever ``--only`` says; YOLOv5s, which not everybody
-has, keeps the figures of ``task_kept.json`` where FOLDER lacks it.
+Every row is measured by ``tasks.py`` in a process of its own and becomes a file, OUT/NETWORK.ROW.json. What
+has a file is not measured again, so a run that was ended goes on where it was; remove a file to measure its
+row anew. The rows of NNCF and ModelOpt need a Python that has the tool; without it they are left out.
+``--page`` writes the tables of all networks that have rows in OUT, whatever ``--only`` says. YOLOv5s keeps
+the figures of ``task_kept.json`` where OUT has none of it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from task_answers import network_of, objects
+from task_archives import SOURCES
 from task_networks import NETWORKS
-from tasks_tables import page
+from tasks_tables import Named, page
 
 HERE: Final = Path(__file__).parent
 ROWS: Final = (
@@ -41,9 +41,7 @@ def command(folder: Path, name: str, row: str, output: Path, pythons: dict[str, 
     """The call of ``tasks.py`` for one row."""
     network = network_of(folder, name)
     rows, columns = network["size"]
-    numbers = [
-        word for option in ("mean", "scale") for word in (f"--{option}", *map(repr, network[option]))
-    ]
+    numbers = [word for option in ("mean", "scale") for word in (f"--{option}", *map(repr, network[option]))]
     named = [word for branch in network["branches"] for word in ("--branch", branch)]
     peer = [f"--{row}", str(pythons[row])] if row in pythons else []
     return [
@@ -94,15 +92,35 @@ def title(folder: Path, name: str, out: Path) -> str:
     return f"{network['title']} ({said})"
 
 
-def tables(folder: Path, out: Path) -> list[tuple[str, Sequence[dict[str, Any]], str]]:
+def tables(folder: Path, out: Path) -> list[Named]:
     """Title, rows and a remark of every network, in the order of the page."""
     kept = json.loads(KEPT.read_text(encoding="utf-8"))
-    found = list[tuple[str, Sequence[dict[str, Any]], str]]()
+    found = list[Named]()
     for name in NETWORKS:
         if rows := rows_of(out, name):
             found.append((title(folder, name, out), rows, ""))
         elif name in kept:
             found.append((kept[name]["title"], kept[name]["rows"], kept[name]["remark"]))
+    return found
+
+
+def short_title(name: str) -> str:
+    """What a file of ``SOURCES`` is for."""
+    title = NETWORKS[name].title if name in NETWORKS else NETWORKS[f"{name}_leaky"].title
+    return title.partition(",")[0]
+
+
+def origins() -> list[tuple[str, str, str]]:
+    """Network, package and file, as the page tells them."""
+    found = []
+    for name, source in ((name, source) for name, source in SOURCES.items() if not name.endswith("_names")):
+        if source.registry == "data":
+            where = "DATA"
+        elif source.registry == "npm":
+            where = f"npm {source.package} {source.version}"
+        else:
+            where = f"PyPI {source.package} {source.version}"
+        found.append((short_title(name), where, source.member))
     return found
 
 
@@ -131,7 +149,7 @@ def main() -> None:
         for row in filter(None, rows):
             measure(args.folder, name, row, args.json_folder, pythons)
     if args.page is not None:
-        args.page.write_text(page(tables(args.folder, args.json_folder)), encoding="utf-8")
+        args.page.write_text(page(tables(args.folder, args.json_folder), origins()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ runs: a MobileNet v1 with the heads of an SSD, and a network of separable layers
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +60,7 @@ class Layers:
         return output
 
     def conv(self, x: str, weight: F32, bias: F32, stride: int = 1, pads: tuple[int, ...] = ()) -> str:
-        """A layer with weights [rows, columns, in, out], or [rows, columns, channels, 1] of a depthwise one."""
+        """A layer with weights [rows, columns, in, out]; depthwise: [rows, columns, channels, 1]."""
         rows, columns, inputs, outputs = weight.shape
         depthwise = outputs == 1 and len(bias) == inputs
         moved = weight.transpose(2, 3, 0, 1) if depthwise else weight.transpose(3, 2, 0, 1)
@@ -128,8 +128,8 @@ def ssd(weights: Mapping[str, F32]) -> bytes:
         x = made.relu6(made.conv(x, kernel, bias, stride, same(len(kernel), stride)))
         if stride == 2:
             levels.append(x)
-    offsets = made.node("Concat", *(head(made, weights, x, at, "Box") for at, x in enumerate(levels)), axis=1)
-    classes = made.node("Concat", *(head(made, weights, x, at, "Class") for at, x in enumerate(levels)), axis=1)
+    offsets = made.node("Concat", *heads(made, weights, levels, "Box"), axis=1)
+    classes = made.node("Concat", *heads(made, weights, levels, "Class"), axis=1)
     boxes = decoded(made, offsets, weights["Output/extra_dim"])
     face = made.node("Slice", classes, *(made.constant(np.array([place])) for place in (1, 2, 2)))
     scores, rows = made.node("Sigmoid", face), weights["Output/extra_dim"].shape[1]
@@ -157,6 +157,11 @@ def backbone(made: Layers, weights: Mapping[str, F32]) -> tuple[str, str]:
         x = made.relu6(made.conv(made.relu6(x), weights[f"{name}_pointwise/weights"], bias))
         eleventh = x if layer == 11 else eleventh
     return x, eleventh
+
+
+def heads(made: Layers, weights: Mapping[str, F32], levels: Sequence[str], kind: str) -> list[str]:
+    """The rows of every level."""
+    return [head(made, weights, x, level, kind) for level, x in enumerate(levels)]
 
 
 def head(made: Layers, weights: Mapping[str, F32], x: str, level: int, kind: str) -> str:

@@ -1,4 +1,4 @@
-"""ResNet-20 with LeakyReLU for ``task_networks.py``: the trained ResNet-20 with other activations, trained on.
+"""ResNet-20 with LeakyReLU for ``task_networks.py``: the trained one with other activations, trained on.
 
 Takes minutes. Another machine gets slightly other weights: sums of a GPU or of other threads round otherwise.
 """
@@ -52,5 +52,3 @@ def exported(network: nn.Module, output: Path) -> None:
         network, (torch.zeros(1, 3, 32, 32),), output, dynamo=False, input_names=["input"],
         output_names=["logits"], dynamic_axes={"input": {0: "N"}, "logits": {0: "N"}}, opset_version=17,
     )  # fmt: skip
-
-
