@@ -80,6 +80,12 @@ def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
     return [record for file in files for record in json.loads(file.read_text(encoding="utf-8"))]
 
 
+def kept_or_measured(out: Path, name: str) -> list[dict[str, Any]]:
+    """The rows of a network; those of ``task_kept.json`` where none was measured."""
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))
+    return rows_of(out, name) or (kept[name]["rows"] if name in kept else [])
+
+
 def title(folder: Path, name: str, out: Path) -> str:
     """What the network is, and how much it was judged on; objects are counted once."""
     network = network_of(folder, name)

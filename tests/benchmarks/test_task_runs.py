@@ -12,6 +12,7 @@ import pytest
 
 import task_networks
 import task_runs
+import task_summary
 import tasks
 import tasks_tables
 
@@ -89,3 +90,24 @@ def test_the_page_has_rows_in_order_and_keeps_yolov5s(
     below = page[page.index("## CRNN") :]
     assert below.index("calib8, its defaults") < below.index("onnxruntime, its defaults")
     assert "PyPI ddddocr 1.6.1" in page
+
+
+def test_the_summary_takes_the_best_of_others() -> None:
+    rows = [
+        {"row": "calib8-balanced", "map50": 0.5},
+        {"row": "onnxruntime", "map50": 0.25},
+        {"row": "nncf", "map50": 0.4},
+        {"row": "modelopt", "failure": "no model"},
+    ]
+    line = task_summary.line("scrfd", rows)
+    assert line == "| SCRFD-2.5G, faces | mAP@.5 | 50.0 % | – | 40.0 % |"
+    page = f"Before.\n\n{task_summary.HEAD}\n|---|\n| old | row |\n| older | row |\n\nAfter.\n\nEnd.\n"
+    expected = f"Before.\n\n{task_summary.HEAD}\n|---|\n{line}\n\nAfter.\n\nEnd.\n"
+    assert task_summary.replaced(page, [line]) == expected
+
+
+def test_the_page_of_tasks_has_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    changed = task_summary.replaced(page, ["| a | row |"])
+    assert "| a | row |\n\n" in changed
+    assert "YOLOv8n, 18 classes" not in changed
