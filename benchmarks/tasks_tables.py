@@ -68,15 +68,18 @@ python benchmarks/task_runs.py NETWORKS --json-folder ROWS --nncf NNCF/bin/pytho
     --modelopt MODELOPT/bin/python --page docs/detectors.md
 ```
 
-NNCF and MODELOPT are virtual environments with `nncf onnx onnxruntime openvino` and with
+DATA holds photographs (`imagenet/calib`, `imagenet/eval` and `photos`), CIFAR-10 (`cifar10/train1024.npz` and
+`test5000.npz`) and two models that no package has; other photographs give other figures. NNCF and MODELOPT
+are virtual environments with `nncf onnx onnxruntime openvino` and with
 `torch nvidia-modelopt[onnx] onnxruntime`. `--only` selects networks.
 """
 
-FOREIGN = """A model of TFLite becomes an ONNX model that takes its picture channels first; PReLU, which the
-file of MobileFaceNet writes as five operators, becomes one. The networks of face-api.js are built from its
-weights. BatchNormalization of the SSD is folded. SCRFD and the CRNN get the sizes that they are used with
-here. The FP32 ResNet-20 with LeakyReLU is the one of akamaster with other activations, trained for three
-more epochs.
+FOREIGN = """UltraFace is `version-RFB-320.onnx` of the ONNX model zoo, and ResNet-20 the one of akamaster as
+an ONNX file; the script has the SHA-256 of every file. The FP32 ResNet-20 with LeakyReLU is that network with other
+activations, trained for three more epochs. A model of TFLite becomes an ONNX model that takes its picture
+channels first; PReLU, which the file of MobileFaceNet writes as five operators, becomes one. The networks of
+face-api.js are built from its weights, with the BatchNormalization of the SSD folded. SCRFD and the CRNN get
+the sizes that they are used with here.
 """
 
 
