@@ -248,3 +248,22 @@ def test_every_network_has_a_source_and_pictures() -> None:
         assert network.pictures in (*task_networks.SEEDS, "cifar10")
     kinds = [(network.pictures, network.judged) for network in task_networks.NETWORKS.values()]
     assert len(dict(kinds)) == len(set(kinds))  # all of the pictures are judged, whoever asks
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter
+def test_every_relu_of_resnet20_becomes_leaky(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from qat_networks import ResNet20
+    from task_training import SLOPE, exported, with_leaky
+
+    torch.manual_seed(0)
+    network = with_leaky(ResNet20()).eval()
+    exported(network, tmp_path / "leaky.onnx")
+    model = onnx.load(tmp_path / "leaky.onnx")
+    slopes = [node.attribute[0].f for node in model.graph.node if node.op_type == "LeakyRelu"]
+    assert slopes == pytest.approx([SLOPE] * 19)
+    assert "Relu" not in {node.op_type for node in model.graph.node}
+    pictures = RANDOM.normal(size=(2, 3, 32, 32)).astype(np.float32)
+    [found] = run(model, input=pictures)
+    with torch.no_grad():
+        np.testing.assert_allclose(found, network(torch.from_numpy(pictures)), rtol=1e-3, atol=1e-5)
