@@ -2,7 +2,8 @@
 
     python benchmarks/tasks_tables.py PAGE TITLE=FILE.json …
 
-PAGE is written whole. A TITLE says what the network is; the order is that of the arguments.
+PAGE is written whole. A TITLE says what the network is; the order is that of the arguments. The page of the
+documentation, with where its networks come from, is written by ``task_runs.py --page``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ ROWS = {
     "modelopt": "ModelOpt",
 }
 
+Named = tuple[str, Sequence[Mapping[str, Any]], str]
+"""Title, rows and a remark."""
+
 FIGURES = {
     "recall": "recall",
     "precision": "precision",
@@ -39,31 +43,60 @@ FIGURES = {
 
 TEXT = """# Detectors and other tasks, beside other tools
 
-How much of what FP32 finds INT8 finds too, in %, measured by `benchmarks/tasks.py` and written by
-`benchmarks/tasks_tables.py`. FP32 is the truth: objects are its boxes with scores above 0.25 after
-non-maximum suppression, and count as found if INT8 has a box of the same class with an IoU above 0.5. Every
-tool gets the same 100 pictures and its defaults; all models are judged by the same judge
-([judges](judges.md)) on other pictures, which no tool has seen: photographs, and mosaics of photographs that
-are in no picture of the calibration. `tail` leaves everything after the last layers with weights in float. dB
-is the SQNR of each branch of the outputs.
+How much of what FP32 finds INT8 finds too, in %. FP32 is the truth: objects are its boxes with scores above
+0.25 after non-maximum suppression, and count as found if INT8 has a box of the same class with an IoU above
+0.5. Every tool gets the same 100 pictures and its defaults; all models are judged by the same judge
+([judges](judges.md)) on other pictures, which no tool has seen. `tail` leaves everything after the last
+layers with weights in float. dB is the SQNR of each branch of the outputs.
+
+The pictures are photographs, and mosaics of photographs; characters, words and lines of text are drawn. No
+photograph is in pictures of both kinds, those for calibrating and those for judging. Crops of faces are what
+UltraFace takes for a face, mirrored and shifted until there are enough of them.
 
 A few objects say little: one of 170 is 0.6 points. Many of the objects of face detectors here have scores
 just above 0.25, where a little noise decides.
+"""
 
-In the target `calib8` what YOLOv8n and BlazeFace still lose is mostly lost by 8 bits for the weights: with
-all activations in float, the weights of the same models give recalls of 98.0 and 94.4 and a mAP@.5 of 98.4
-and 97.7. The FP32 ResNet-20 with LeakyReLU is the one of akamaster with other activations, trained for three
-more epochs.
+REPRODUCED = """## Measuring it again
+
+The networks are in packages that anybody can fetch. One script gathers them and makes the pictures, another
+measures all rows and writes this page. A row takes minutes; what was measured before is kept.
+
+```sh
+python benchmarks/task_networks.py NETWORKS DATA
+python benchmarks/task_runs.py NETWORKS --json-folder ROWS --nncf NNCF/bin/python \\
+    --modelopt MODELOPT/bin/python --page docs/detectors.md
+```
+
+DATA holds photographs (`imagenet/calib`, `imagenet/eval` and `photos`), CIFAR-10 (`cifar10/train1024.npz` and
+`test5000.npz`) and two models that no package has; other photographs give other figures. NNCF and MODELOPT
+are virtual environments with `nncf onnx onnxruntime openvino` and with
+`torch nvidia-modelopt[onnx] onnxruntime`. `--only` selects networks.
+"""
+
+FOREIGN = """UltraFace is `version-RFB-320.onnx` of the ONNX model zoo, and ResNet-20 the one of akamaster as
+an ONNX file; the script has the SHA-256 of every file. The FP32 ResNet-20 with LeakyReLU is that network with
+other activations, trained for three more epochs. A model of TFLite becomes an ONNX model that takes its
+picture channels first; PReLU, which the file of MobileFaceNet writes as five operators, becomes one. The
+networks of face-api.js are built from its weights, with the BatchNormalization of the SSD folded. SCRFD and
+the CRNN get the sizes that they are used with here.
 """
 
 
-def page(found: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> str:
-    """The page of all networks."""
-    return "\n".join([TEXT, *(line for title, rows in found for line in network(title, rows))])
+def page(found: Sequence[Named], origins: Sequence[tuple[str, str, str]] = ()) -> str:
+    """The page of all networks; ``origins`` are network, package and file, told at its end."""
+    lines = [line for title, rows, remark in found for line in network(title, rows, remark)]
+    return "\n".join([TEXT, *lines, *(_origins(origins) if origins else [])])
 
 
-def network(title: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A heading and a table; what failed last."""
+def _origins(origins: Sequence[tuple[str, str, str]]) -> list[str]:
+    """How to measure again, and where the networks come from."""
+    lines = [[name, package, f"`{file}`"] for name, package, file in origins]
+    return [REPRODUCED, *table(["network", "from", "file"], lines), "", FOREIGN]
+
+
+def network(title: str, rows: Sequence[Mapping[str, Any]], remark: str = "") -> list[str]:
+    """A heading, a remark and a table; what failed last."""
     done = [row for row in rows if "failure" not in row]
     known = [name for name in FIGURES if any(name in row for row in done)]
     lines = [
@@ -71,7 +104,8 @@ def network(title: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         for row in done
     ]
     heads = ["", *(FIGURES[name] for name in known), "dB"]
-    return [f"## {title}", "", *table(heads, lines), "", *_failed(rows)]
+    said = [remark, ""] if remark else []
+    return [f"## {title}", "", *said, *table(heads, lines), "", *_failed(rows)]
 
 
 def _failed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -95,7 +129,7 @@ def main() -> None:
     """Runs from the command line."""
     output, *named = sys.argv[1:]
     pairs = [argument.partition("=") for argument in named]
-    found = [(title, json.loads(Path(file).read_text(encoding="utf-8"))) for title, _, file in pairs]
+    found = [(title, json.loads(Path(file).read_text(encoding="utf-8")), "") for title, _, file in pairs]
     Path(output).write_text(page(found), encoding="utf-8")
 
 
