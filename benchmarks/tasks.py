@@ -3,7 +3,7 @@
     python benchmarks/tasks.py MODEL CALIBRATION JUDGED --task detect [--size 320,320] [--color bgr]
                                [--mean 0] [--scale 0.00392156863] [--rows calib8-balanced,nncf,…]
                                [--branch NAME=KIND] [--nncf PYTHON] [--modelopt PYTHON] [--judged N]
-                               [--models FOLDER] [--json FILE]
+                               [--models FOLDER] [--json FILE] [--alone]
 
 CALIBRATION and JUDGED are images or arrays as ``calib8 evaluate`` takes them. Every tool gets the same at
 most 100 samples and its defaults; every model is judged on the same samples, which no tool has seen, by the
@@ -11,7 +11,8 @@ same judge, with FP32 as the truth. Other tools get the model with its free size
 set 13 where it has an older one. ``tail`` leaves all behind the last layers with weights in float.
 ``--nncf`` and ``--modelopt`` are Pythons of environments with these tools. What fails has a row too.
 ``--models`` keeps the models, in an empty folder. The rows of calib8 tell which repairs were kept, and the
-verdict on the samples held back.
+verdict on the samples held back. ``--alone`` says that nothing else runs on the machine: the page then has
+the times too.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import onnxruntime
 
 import calib8
 from calib8.analysis.evaluate import Evaluation
+from calib8.analysis.inspect import inspect_model
 from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.errors import Calib8Error
@@ -123,6 +125,21 @@ def made(
     return {"seconds": time.perf_counter() - start, "kept": said, "notes": work, "verdict": verdict}
 
 
+def float_share(model: Path, runtime: str) -> float | None:
+    """Share of the multiply-accumulates that run in float, 0 … 1; None where a size is not known.
+
+    Args:
+        model: an INT8 model.
+        runtime: ``calib8`` for what its engine makes of the model, else what the file says.
+    """
+    found = inspect_model(model)
+    if not found.macs:
+        return None
+    floats = [layer.engine if runtime == "calib8" else layer.reason for layer in found.layers]
+    counts = [layer.macs or 0 for layer in found.layers]
+    return sum(count for count, why in zip(counts, floats, strict=True) if why) / sum(counts)
+
+
 def record(name: str, how: dict[str, Any], found: Evaluation) -> dict[str, Any]:
     """What a row tells."""
     branches = {one.name: one.sqnr_db for one in found.branches}
@@ -151,6 +168,7 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
             way = WAYS[name]
             try:
                 how = made(way, name, args, preprocess, folder)
+                how["float_share"] = float_share(folder / f"{name}.onnx", way.runtime)
                 _, result = evaluate(
                     [args.model, folder / f"{name}.onnx"], args.judged_data, preprocess=preprocess,
                     samples=args.judged, threads=1, task=args.task, branches=parse_branches(args.branch),
@@ -162,7 +180,7 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
                 said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
                 found.append({"row": name, "failure": (said.strip().splitlines() or ["no message"])[-1]})
             else:
-                found.append(record(name, how, result))
+                found.append(record(name, how, result) | ({"alone": True} if args.alone else {}))
             print(told(found[-1]), flush=True)
             if args.json is not None:
                 args.json.write_text(json.dumps(found, indent=1))
@@ -198,6 +216,7 @@ def main() -> None:
     parser.add_argument("--modelopt")
     parser.add_argument("--models", type=Path)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--alone", action="store_true")
     args = parser.parse_args()
     if unknown := [name for name in args.rows.split(",") if name not in WAYS]:
         parser.error(f"--rows {unknown[0]}: there is no such row. Rows: {', '.join(WAYS)}")

@@ -41,6 +41,9 @@ FIGURES = {
     "agreement": "agreement",
 }
 
+COSTS = {"float_share": "MACs in float", "ms": "ms"}
+"""What a model costs: a share in %, and a time per sample with one thread."""
+
 TEXT = """# Detectors and other tasks, beside other tools
 
 How much of what FP32 finds INT8 finds too, in %. FP32 is the truth: objects are its boxes with scores above
@@ -99,13 +102,24 @@ def network(title: str, rows: Sequence[Mapping[str, Any]], remark: str = "") -> 
     """A heading, a remark and a table; what failed last."""
     done = [row for row in rows if "failure" not in row]
     known = [name for name in FIGURES if any(name in row for row in done)]
+    costs = {name: COSTS[name] for name in _known_costs(done)}
     lines = [
-        [ROWS.get(row["row"], row["row"]), *(_told(name, row.get(name)) for name in known), _decibels(row)]
+        [
+            ROWS.get(row["row"], row["row"]),
+            *(_told(name, row.get(name)) for name in (*known, *costs)),
+            _decibels(row),
+        ]
         for row in done
     ]
-    heads = ["", *(FIGURES[name] for name in known), "dB"]
+    heads = ["", *(FIGURES[name] for name in known), *costs.values(), "dB"]
     said = [remark, ""] if remark else []
     return [f"## {title}", "", *said, *table(heads, lines), "", *_failed(rows)]
+
+
+def _known_costs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Shares where a row has one, times where nothing else ran beside any of them."""
+    known = ["float_share"] if any(row.get("float_share") is not None for row in rows) else []
+    return [*known, "ms"] if rows and all(row.get("alone") for row in rows) else known
 
 
 def _failed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -118,6 +132,8 @@ def _told(name: str, value: float | None) -> str:
     """A share in %; cosines, which differ in later digits, as they are."""
     if value is None:
         return "–"
+    if name == "ms":
+        return f"{value:.1f}"
     return f"{value:.4f}" if name == "cosine" else f"{100.0 * value:.1f}"
 
 

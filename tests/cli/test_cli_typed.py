@@ -69,6 +69,11 @@ def test_a_path_behind_its_option_is_shown_as_typed(
         ),
         (("quantize", "m", "--targett=x"), "No such option '--targett'. Did you mean '--target'?"),
         (("quantize", "m", "--zzzz"), "No such option '--zzzz'."),
+        (
+            ("compare", "m", "n", "--label-offset", "1"),
+            "No such option '--label-offset'. These commands have it: evaluate.",
+        ),
+        (("table", "show", "--fold"), "No such option '--fold'."),
         (("--versoin",), "No such option '--versoin'. Did you mean '--version'?"),
     ],
 )

@@ -33,6 +33,16 @@ def test_maps_land_where_nearest_pixels_do(way: Preprocess, size: tuple[int, int
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("size", SIZES)
+def test_boxes_come_back_as_they_went(way: Preprocess, size: tuple[int, int]) -> None:
+    geometry = geometry_of(way, size)
+    boxes = np.array([[24.0, 22.0, 60.0, 50.0], [30.0, 31.5, 31.0, 40.0]])
+    np.testing.assert_allclose(geometry.back(geometry.points(boxes.reshape(2, 2, 2)).reshape(2, 4)), boxes)
+    everything = geometry.back(np.array([[-1e6, -1e6, 1e6, 1e6]]))
+    np.testing.assert_array_equal(everything, [[0, 0, size[1], size[0]]])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("size", SIZES)
 def test_boxes_land_where_a_bright_patch_does(way: Preprocess, size: tuple[int, int]) -> None:
     top, left, bottom, right = 20, 24, 50, 60
     pixels = np.zeros((*size, 3), np.uint8)

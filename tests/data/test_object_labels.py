@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from calib8.data.coco_labels import read_coco
+from calib8.data.labels import read_label_list
 from calib8.data.mask_labels import mask_file, read_mask
 from calib8.data.object_labels import match_names, upright_size
 from calib8.data.yolo_labels import read_yolo
@@ -228,3 +229,24 @@ def test_sizes_are_those_of_the_upright_picture(tmp_path: Path) -> None:
     (tmp_path / "c.jpg").write_text("no image")
     with pytest.raises(DataError, match=r"^c\.jpg: cannot be decoded"):
         upright_size(tmp_path / "c.jpg", "c.jpg")
+
+
+def test_one_text_file_is_no_folder_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+    with pytest.raises(
+        DataError, match=r"a\.txt: is one text file.*Give the folder of YOLO text files, such as"
+    ):
+        read_coco(tmp_path / "a.txt", FILES)
+
+
+@pytest.mark.parametrize("name", ["labels", "coco.json"])
+def test_labels_of_objects_are_no_class_numbers(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if name == "labels":
+        path.mkdir()
+    else:
+        path.write_text('{"images": []}')
+    with pytest.raises(
+        DataError, match=r"holds labels of objects or pixels.*evaluate and tune judge by such"
+    ):
+        read_label_list(path)

@@ -21,6 +21,7 @@ import calib8
 from calib8.cli import app
 from calib8.demo import MODEL_PATH
 from calib8.tflite.write import write_tflite
+from detector_nets import detector, pictures
 from tflite_nets import quantized_classifier
 
 CACHE = """TRT-8601-EntropyCalibration2
@@ -71,6 +72,21 @@ def one_name_lost(path: Path) -> Path:
     return path
 
 
+def detector_file(path: Path) -> Path:
+    """A model that finds objects in the samples beside it."""
+    onnx.save(detector(), path)
+    np.save(path.with_suffix(".npy"), pictures(4))
+    return path
+
+
+def names_of_digits(path: Path) -> Path:
+    """What the classes of the demo network are called."""
+    path.write_text(
+        "\n".join(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])
+    )
+    return path
+
+
 def tflite_file(path: Path) -> Path:
     """A TFLite model with metadata and a rule broken: its weights hold the code −128."""
     net = quantized_classifier("int8", {"note": b"text"})
@@ -106,7 +122,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["evaluate", MODEL_PATH, int8, *flags],
         ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
         ["diagnose", MODEL_PATH, int8, "--data", MODEL_PATH.parent / "digits_calibration.npz"],
-        ["run", MODEL_PATH, *flags],
+        ["run", MODEL_PATH, *flags, "--names", names_of_digits(folder / "names.txt")],
+        ["run", detector_file(folder / "detector.onnx"), "--data", folder / "detector.npy"],
         ["doctor"],
         ["run", one_output(folder / "image.onnx"), *flags],
         ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "--repair", "bn", "-o", mixed],

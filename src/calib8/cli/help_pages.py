@@ -61,7 +61,7 @@ class HelpfulCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            _say_meant(error, (name for param in self.get_params(ctx) for name in param.opts))
+            _say_meant(error, (name for param in self.get_params(ctx) for name in param.opts), ctx)
             raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -89,7 +89,7 @@ class HelpfulGroup(TyperGroup):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            _say_meant(error, (name for param in self.get_params(ctx) for name in param.opts))
+            _say_meant(error, (name for param in self.get_params(ctx) for name in param.opts), ctx)
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -116,12 +116,23 @@ def _heading(param: Any) -> str:
     return getattr(param, _PANEL, None) or "Options"
 
 
-def _say_meant(error: Exception, known: Iterable[str]) -> None:
-    """Puts the one option that is nearest in place of all that are near."""
+def _say_meant(error: Exception, known: Iterable[str], ctx: Any) -> None:
+    """Puts the one option that is nearest in place of all that are near, else the commands that have it."""
     name = getattr(error, "option_name", None)
     if name is None or not hasattr(error, "possibilities"):
         return
-    _say(error, f"No such option '{name}'.{_meant(name, known)}")
+    _say(error, f"No such option '{name}'.{_meant(name, known) or _of_others(name, ctx)}")
+
+
+def _of_others(name: str, ctx: Any) -> str:
+    """Which commands have an option that this one has not."""
+    commands = getattr(ctx.find_root().command, "commands", {})
+    takers = [
+        command
+        for command, one in commands.items()
+        if any(name in param.opts for param in one.get_params(ctx))
+    ]
+    return f" These commands have it: {', '.join(takers)}." if takers else ""
 
 
 def _say(error: Any, text: str) -> None:

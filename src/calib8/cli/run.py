@@ -1,18 +1,15 @@
-"""``calib8 run``: one model on images, the best classes of each or figures of its outputs."""
+"""``calib8 run``: one model on images, the best classes of each, its objects, or figures of its outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.table import Table
-
-from calib8.cli.documents import finite
-from calib8.cli.headings import RESULTS
+from calib8.cli.headings import RESULTS, option
 from calib8.cli.options import (
     DataOption,
+    MeaningOptions,
     OpenableArgument,
     PreprocessOptions,
     ReadingOptions,
@@ -22,70 +19,66 @@ from calib8.cli.options import (
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import plain_table, say_skipped, shape_text
+from calib8.cli.render import say_skipped
+from calib8.cli.run_shown import Shown, as_classes, as_figures, as_objects, shown_document, shown_table
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.errors import Calib8Error, UsageError
+from calib8.parameters import on_command_line, parameter
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from collections.abc import Mapping, Sequence
 
+    from calib8.analysis.found_objects import Finder
     from calib8.data.batches import Batch
     from calib8.data.reading import Reading
     from calib8.data.samples import Dataset
     from calib8.model.runtime import Session
+    from calib8.tasks.judges.interface import Array
+    from calib8.tasks.purpose import Purpose
 
-TopOption = Annotated[
-    int,
-    typer.Option("--top", metavar="N", help="How many of the best classes to show.", rich_help_panel=RESULTS),
-]
+_TOP_HELP = "How many of the best classes, or objects, to show. Default: 5 classes, all objects above .25."
+TopOption = Annotated[int | None, option(RESULTS, "--top", "N", _TOP_HELP)]
+_NAMES_HELP = (
+    "Text file with the name of a class per line, that of class 0 first; a background that is no class has "
+    "no line. Default: names that the model holds."
+)
+NamesOption = Annotated[Path | None, option(RESULTS, "--names", "FILE", _NAMES_HELP)]
 
-
-@dataclass(frozen=True)
-class _Classes:
-    """The best classes of one image, best first, with their scores as the model gives them."""
-
-    image: str
-    classes: tuple[int, ...]
-    scores: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class _Output:
-    """Figures of one output of a model on one batch, over its finite values (NaN where there are none)."""
-
-    image: str
-    output: str
-    shape: tuple[int, ...]
-    minimum: float
-    mean: float
-    maximum: float
+SHOWN_TASKS = ("detect", "classify")
+"""Tasks of whose outputs more is shown than figures."""
 
 
 def run(
     model: OpenableArgument,
     data: DataOption,
     *,
-    top: TopOption = 5,
+    top: TopOption = None,
+    names: NamesOption = None,
     running: RuntimeOptions,
+    meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
     """Show what a model says about images.
 
-    The best classes of each image with their scores, or figures of the outputs where they are no scores.
+    The best classes of each image with their scores; of a detector its objects with class, score and box;
+    figures of the outputs where they are neither.
 
     Without preprocessing flags the images are treated as the model was calibrated.
     """
     terminal = open_terminal(report.quiet)
-    check_outputs({"--json": report.json}, [model, data])
+    check_outputs({"--json": report.json}, [model, data, names])
     preprocess = chosen_preprocess(preprocessing, stored_in_file([model]))
 
     from calib8.analysis.runtimes import default_runtime, open_in_runtime
     from calib8.progress import check_positive
 
-    check_positive("top", top)
+    if top is not None:
+        check_positive("top", top)
+    purpose = _shown_purpose(meaning)
     request = reading.of(data, preprocess)
+    called = _class_names(model, names)
     session = open_in_runtime(
         model,
         running.runtime or default_runtime([model]),
@@ -94,85 +87,131 @@ def run(
         integer_only=running.integer_only,
     )
     dataset = request.opened(session.inputs)
-    results = _run_all(terminal, session, dataset, request, top)
+    looking = _Looking(model, session, dataset, purpose, called, top)
+    results = _run_all(terminal, looking, request)
     say_skipped(terminal, dataset.skipped)
-    terminal.show(_table(results))
+    if looking.problem is not None:
+        terminal.say(f"note: objects are not listed: {on_command_line(looking.problem.problem)}")
+    terminal.show(shown_table(results))
     if report.json is not None:
-        write_json(report.json, {"model": str(model), "results": [_document(result) for result in results]})
+        write_json(report.json, {"model": str(model), "results": list(map(shown_document, results))})
 
 
-def _run_all(
-    terminal: Terminal, session: Session, dataset: Dataset, reading: Reading, top: int
-) -> list[_Classes | _Output]:
+def _shown_purpose(meaning: MeaningOptions) -> Purpose:
+    """What the user says of the outputs.
+
+    Raises:
+        UsageError: a task of which nothing more can be shown.
+    """
+    purpose = meaning.purpose()
+    if purpose.task_name not in (None, *SHOWN_TASKS):
+        cure = f"Use one of {', '.join(SHOWN_TASKS)}, or leave it out; 'calib8 evaluate' knows the others"
+        raise UsageError(
+            parameter("task", purpose.task_name), "has no answer that is shown for every image", cure
+        )
+    return purpose
+
+
+def _class_names(model: Path, names: Path | None) -> Mapping[int, str]:
+    """Those of a file, else those that an ONNX file holds.
+
+    Raises:
+        DataError: the file is no list of names.
+    """
+    from calib8.data.class_names import names_in_metadata, read_class_names
+
+    if names is not None:
+        return read_class_names(names)
+    if not _has_graph(model):
+        return {}
+    from calib8.model.load import load_model
+
+    return names_in_metadata(load_model(model).metadata_props)
+
+
+def _has_graph(model: Path) -> bool:
+    """Whether it is an ONNX model, not a plan, a program or a TFLite file."""
+    from calib8.engine.plan_file import claims_to_be_plan
+    from calib8.program.magic import is_program_file
+    from calib8.tflite.magic import claims_to_be_tflite
+
+    return model.is_file() and not (
+        claims_to_be_plan(model) or is_program_file(model) or claims_to_be_tflite(model)
+    )
+
+
+@dataclass
+class _Looking:
+    """What is looked for in the outputs of the model.
+
+    Attributes:
+        model: its path.
+        session: the model, open.
+        dataset: the samples.
+        purpose: what the user says of the outputs.
+        names: class → what it is called.
+        top: so many classes or objects.
+        finder: of objects; None before it is known that there are any.
+        problem: why they cannot be read, though the graph shows some.
+    """
+
+    model: Path
+    session: Session
+    dataset: Dataset
+    purpose: Purpose
+    names: Mapping[int, str]
+    top: int | None
+    finder: Finder | None = None
+    problem: Calib8Error | None = None
+    started: bool = False
+
+    def shown(self, batch: Batch, outputs: Sequence[Array]) -> Sequence[Shown]:
+        """What there is to see for the samples of a batch."""
+        asked = self.purpose.task_name
+        classes = [] if asked == "detect" else as_classes(batch, outputs[0], self.top, self.names)
+        if classes:
+            return classes
+        if asked == "classify":
+            problem = f"output {self.session.outputs[0].name} is not a row of scores for each image"
+            raise UsageError(parameter("task", asked), problem, "Leave it out")
+        if not self.started:
+            self.started, self.finder = True, self._finder()
+        if self.finder is not None:
+            try:
+                return as_objects(self.finder, batch, outputs)
+            except Calib8Error as error:
+                if asked is not None or self.purpose.branches:
+                    raise
+                self.finder, self.problem = None, error
+        return as_figures(self.session, batch, outputs)
+
+    def _finder(self) -> Finder | None:
+        """What reads the objects, where the user or the graph says that the outputs are a detector's.
+
+        Raises:
+            UsageError: parts of outputs are named of what is no ONNX model, or do not fit its graph.
+        """
+        from calib8.analysis.found_objects import Finder, pictures_seen
+        from calib8.judge import meaning_of_file
+
+        told = None
+        if _has_graph(self.model):
+            told = meaning_of_file(self.model, self.purpose)
+        elif self.purpose.branches:
+            problem = f"{self.model} is no ONNX model, and parts of outputs are named by its graph"
+            raise UsageError(parameter("branches"), problem, f"Give {parameter('task', 'detect')} alone")
+        if self.purpose.task_name != "detect" and (told is None or told.task != "detect"):
+            return None
+        return Finder(self.session, told, self.names, self.top, pictures_seen(self.dataset))
+
+
+def _run_all(terminal: Terminal, looking: _Looking, reading: Reading) -> list[Shown]:
     from calib8.data.batches import batches
 
-    results: list[_Classes | _Output] = []
-    done = 0
+    results, done = list[Shown](), 0
     with shown_progress(terminal, "reading images") as progress:
-        for batch in batches(dataset, reading.batch_size, reading.threads):
-            outputs = session.run(batch.inputs)
-            results.extend(_classes(batch, outputs[0], top) or _figures(session, batch, outputs))
+        for batch in batches(looking.dataset, reading.batch_size, reading.threads):
+            results.extend(looking.shown(batch, looking.session.run(batch.inputs)))
             done += len(batch.names)
-            progress("running", done, dataset.count)
+            progress("running", done, looking.dataset.count)
     return results
-
-
-def _classes(batch: Batch, output: npt.NDArray[Any], top: int) -> list[_Classes]:
-    """One entry per image; none if the output is not a row of scores for each."""
-    from calib8.analysis.evaluate import best_classes, class_scores
-
-    scores = class_scores(output)
-    if scores is None or len(scores) != len(batch.names):
-        return []
-    return [
-        _Classes(name, tuple(map(int, best)), tuple(float(row[index]) for index in best))
-        for name, row, best in zip(batch.names, scores, best_classes(scores, top), strict=True)
-    ]
-
-
-def _figures(session: Session, batch: Batch, outputs: Sequence[npt.NDArray[Any]]) -> list[_Output]:
-    names = ", ".join(batch.names)
-    return [_output(names, spec.name, array) for spec, array in zip(session.outputs, outputs, strict=True)]
-
-
-def _output(image: str, name: str, array: npt.NDArray[Any]) -> _Output:
-    import numpy as np
-
-    values: npt.NDArray[np.float64] = (
-        array.astype(np.float64).reshape(-1) if array.dtype.kind in "biuf" else np.empty(0)
-    )
-    values = values[np.isfinite(values)]
-    low, mean, high = (values.min(), values.mean(), values.max()) if values.size else (np.nan,) * 3
-    return _Output(image, name, array.shape, float(low), float(mean), float(high))
-
-
-def _table(results: Sequence[_Classes | _Output]) -> Table:
-    if isinstance(results[0], _Classes):
-        table = plain_table("image", "class: score, best first")
-    else:
-        table = plain_table("image", "output", "shape", "min", "mean", "max")
-    for result in results:
-        table.add_row(*_row(result))
-    return table
-
-
-def _row(result: _Classes | _Output) -> tuple[str, ...]:
-    if isinstance(result, _Classes):
-        pairs = zip(result.classes, result.scores, strict=True)
-        return result.image, "  ".join(f"{number}: {score:.4g}" for number, score in pairs)
-    figures = (f"{value:.4g}" for value in (result.minimum, result.mean, result.maximum))
-    return result.image, result.output, shape_text(result.shape), *figures
-
-
-def _document(result: _Classes | _Output) -> dict[str, Any]:
-    if isinstance(result, _Classes):
-        scores = [finite(score) for score in result.scores]
-        return {"image": result.image, "classes": list(result.classes), "scores": scores}
-    return {
-        "image": result.image,
-        "output": result.output,
-        "shape": list(result.shape),
-        "minimum": finite(result.minimum),
-        "mean": finite(result.mean),
-        "maximum": finite(result.maximum),
-    }

@@ -82,6 +82,9 @@ def read_coco(path: Path, files: Sequence[str], *, points: bool = False) -> Coco
 
 def _document(path: Path) -> dict[str, list[Any]]:
     check_file(path, _CURE, DataError)
+    if path.suffix.lower() == ".txt":
+        cure = f"Give the folder of YOLO text files, such as '{path.parent}'. {_CURE}"
+        raise DataError(str(path), "is one text file, and objects are labelled by a folder of them", cure)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

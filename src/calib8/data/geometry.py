@@ -50,6 +50,12 @@ class Geometry:
         moved = self.points(boxes.reshape(-1, 2, 2))
         return np.asarray(np.clip(moved, 0.0, [self.size[1], self.size[0]]).reshape(-1, 4))
 
+    def back(self, boxes: F64) -> F64:
+        """Corners [n, 4] of the input as those of the picture, cut where the picture ends."""
+        high, wide = (a / b for a, b in zip(self.picture, self.resized, strict=True))
+        moved = (boxes.reshape(-1, 2, 2) - np.array([self.left, self.top])) * np.array([wide, high])
+        return np.asarray(np.clip(moved, 0.0, [self.picture[1], self.picture[0]]).reshape(-1, 4))
+
     def map(self, classes: I64, outside: int) -> I64:
         """Numbers per pixel [h, w] of the picture as those of the input; the nearest pixel's each.
 

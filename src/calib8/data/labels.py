@@ -14,6 +14,7 @@ from calib8.data.arrays import in_memory
 from calib8.data.stored_arrays import StoredArray
 from calib8.errors import DataError
 from calib8.files import check_file
+from calib8.parameters import parameter
 from calib8.tensors import shape_text
 
 LABELS_FILE: Final = "labels.txt"
@@ -128,6 +129,9 @@ def read_label_list(path: Path) -> dict[str, int]:
     Raises:
         DataError: unreadable, a line of another form, or a file listed twice.
     """
+    if path.is_dir() or path.suffix.lower() == ".json":
+        cure = f"Leave it out here; evaluate and tune judge by such labels, with {parameter('task')}"
+        raise DataError(str(path), "holds labels of objects or pixels, and class numbers are read here", cure)
     check_file(path, "Give a text file of 'file label' lines", DataError)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
