@@ -58,7 +58,7 @@ def test_models_in_turns(int8: Path) -> None:
 
 
 def timing(
-    model: str, runtime: str, ms: float, *, threads: int = 1, macs: int = 9, is_float: bool = False
+    model: str, runtime: str, ms: float, *, threads: int = 1, macs: int | None = 9, is_float: bool = False
 ) -> Timing:
     return Timing(Subject(model, runtime, threads, 1, macs, is_float), (1e-3 * ms,))
 
@@ -86,6 +86,8 @@ def test_without_the_same_network_in_float_nothing_is_compared_with_it() -> None
         "  the float model is another network: it has other multiply-accumulates or samples a run",
     )
     assert conclusions([other]) == ()
+    unknown = [timing("q", "calib8", 1.0, macs=None), timing("f", "openvino", 1.0, macs=None, is_float=True)]
+    assert conclusions(unknown)[1:] == told[1:], "not known to be the same network"
 
 
 def test_one_model_alone_and_several_threads(int8: Path) -> None:
