@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -190,20 +191,62 @@ def test_both_pages_run_in_frames_from_which_they_reach_nothing(shown: Callable[
         one.driver.switch_to.default_content()
 
 
-def test_a_link_opens_a_report_by_itself(shown: Callable[..., Shown], viewer: calib8.Viewer) -> None:
+def test_a_link_opens_a_report(shown: Callable[..., Shown], viewer: calib8.Viewer) -> None:
     one = shown()
     next(e for e in one.all("#reports tbody th a") if e.text == "net2.onnx").click()
     arrive(one, "net2.onnx")
-    assert one.driver.current_url == f"{viewer.url}page/run2.html"
-    assert one.js("return window.origin") == "null"
+    assert one.driver.current_url == f"{viewer.url}open?report=run2.html"
+    assert one.violations() == []
+    one.driver.get(f"{viewer.url}page/run2.html")
+    assert one.driver.current_url == f"{viewer.url}open?report=run2.html"
+
+
+TRIES = (
+    "fetch(there)", "new Image().src = there", "location.href = there", "open(there)", "top.location = there",
+    "navigator.sendBeacon(there)", "new WebSocket(there.replace('http', 'ws'))",
+    "document.body.innerHTML = `<iframe src='${there}'></iframe>`",
+    "document.body.innerHTML = `<form action='${there}'></form>`; document.forms[0].submit()",
+    "document.head.innerHTML += `<meta http-equiv='refresh' content='0;url=${there}'>`",
+    "document.head.innerHTML += `<link rel='stylesheet' href='${there}'>`",
+)  # fmt: skip
+
+
+def heard(other: socket.socket) -> bytes:
+    """What a server is asked; a browser may connect before it knows that it may not ask."""
+    try:
+        connection, _ = other.accept()
+    except TimeoutError:
+        return b""
+    with connection:
+        connection.settimeout(1.0)
+        try:
+            return connection.recv(100)
+        except TimeoutError:
+            return b""
+
+
+def test_a_report_cannot_leave_this_viewer(driver: Any, tmp_path: Path) -> None:
+    """Its script tries one way after the other to ask another server, which hears nothing."""
+    with calib8.view(tmp_path, browser=False) as viewer:
+        for k, code in enumerate(TRIES):
+            with socket.create_server(("127.0.0.1", 0)) as other:
+                other.settimeout(1.0)
+                there = f"http://127.0.0.1:{other.getsockname()[1]}/"
+                page = written(tmp_path / f"run{k}.html", told("net"))
+                script = f'<script>"use strict"; const there = "{there}"; {code};</script></body>'
+                text = page.read_text(encoding="utf-8").replace("</body>", script)
+                page.write_text(text.replace("Content-Security-Policy", "nothing"), encoding="utf-8")
+                one = Shown(driver, f"{viewer.url}open?report=run{k}.html")
+                assert heard(other) == b"", code
+            assert one.driver.current_url == f"{viewer.url}open?report=run{k}.html", code
 
 
 def test_names_that_want_to_break_out_are_read_and_do_nothing(shown: Callable[..., Shown]) -> None:
     one = shown()
     odd = next(e for e in one.all("#reports tbody th a") if "onerror" in e.text)
     assert one.driver.find_elements("css selector", "img") == []
-    address = odd.get_attribute("href").partition("/page/")[2]
-    one = shown(f"pair?report=run0.html&report={address.replace('%', '%25')}")
+    address = odd.get_attribute("href").partition("?")[2]
+    one = shown(f"pair?report=run0.html&{address}")
     assert "onerror" in one.one("h1").text and one.driver.find_elements("css selector", "img") == []
 
 
@@ -231,9 +274,10 @@ def test_one_report_or_a_model(shown: Callable[..., Shown], folder: Path, kind: 
         assert one.js("return document.documentElement.scrollWidth") <= 1400
         assert one.one("h1").text == ("net0.onnx" if kind == "report" else path.name)
         said = one.one("main").text
+        assert len(one.all("iframe")) == (kind == "report")
         assert one.complaints() == []
     wanted = {
-        "report": "alone", "float": "20 of 20 would be in int8", "int8": "20 of 20 in int8",
+        "report": "", "float": "20 of 20 would be in int8", "int8": "20 of 20 in int8",
         "plan": "bytes of the arena", "program": "Integer program", "tflite": "Operators",
     }  # fmt: skip
     assert wanted[kind] in said

@@ -61,6 +61,7 @@ def test_the_list_a_report_and_two_of_them(viewer: calib8.Viewer, root: Path) ->
     front = ask(viewer, "")
     assert front.status == 200 and "first" in front.text and "second" in front.text
     assert "outside" not in front.text and "1 page that is no report" in front.text
+    assert 'src="page/b/c.html"' in ask(viewer, "open?report=b%2Fc.html").text
     assert ask(viewer, "page/a.html").text == (root / "a.html").read_text(encoding="utf-8")
     both = ask(viewer, PAIR)
     assert both.status == 200 and "+2.50 %" in both.text and "+5.0 dB" in both.text
@@ -124,6 +125,7 @@ def test_it_listens_on_the_loopback_address_alone(viewer: calib8.Viewer) -> None
         "page/../../out.html", "page/../out.html", "page/%2e%2e/out.html", "page/..%2fout.html",
         "page/b/%2e%2e/%2e%2e/out.html", "page//etc/passwd", "page/secret.txt", "page/plain.html", "page/",
         "page/a.html%00", "page/a.html/", "page", "b/c.html", "page/b", "viewer.py", "../", "pair",
+        "open", "open?report=../out.html", "open?report=plain.html", "open?report=a.html&report=a.html",
         "pair?report=a.html", "pair?report=a.html&report=../out.html", "pair?report=a.html&report=plain.html",
         "pair?" + "&".join(["report=a.html"] * 9), "page/" + "a/" * 3000 + "a.html",
     ],
@@ -171,8 +173,20 @@ def test_a_report_is_in_a_box_and_the_viewers_pages_in_a_policy(viewer: calib8.V
         assert headers.getheader("Server") == "calib8"
 
 
+def test_a_report_is_never_shown_without_its_frame(viewer: calib8.Viewer) -> None:
+    """A page that is a window of its own could go to another machine and take along what it knows."""
+    path = urlsplit(viewer.url).path
+    moved = ask(viewer, "page/b/c.html", **{"Sec-Fetch-Dest": "document"})
+    assert (moved.status, moved.headers.getheader("Location")) == (302, f"{path}open?report=b%2Fc.html")
+    assert ask(viewer, "page/b/c.html", **{"Sec-Fetch-Dest": "iframe"}).status == 200
+    split = ask(viewer, "page/a%0d%0aSet-Cookie:x.html", **{"Sec-Fetch-Dest": "document"})
+    assert split.headers.getheader("Set-Cookie") is None
+    ours = ask(viewer, "open?report=a.html").headers.getheader("Content-Security-Policy") or ""
+    assert "frame-src 'self'" in ours
+
+
 def test_pages_are_whole_and_ask_for_nothing_elsewhere(viewer: calib8.Viewer) -> None:
-    for path in ("", PAIR):
+    for path in ("", PAIR, "open?report=a.html"):
         read = Reader(ask(viewer, path).text)
         assert_whole(read)
         for tag, attributes in read.elements:
@@ -189,7 +203,7 @@ def test_names_cannot_break_out_of_a_page(tmp_path: Path) -> None:
         front = ask(viewer, "").text
         read = Reader(front)
         assert_whole(read)
-        links = [a["href"] or "" for tag, a in read.elements if tag == "a" and "page/" in (a["href"] or "")]
+        links = [a["href"] or "" for tag, a in read.elements if tag == "a" and "report=" in (a["href"] or "")]
         boxes = [a["value"] or "" for tag, a in read.elements if a.get("name") == "report"]
         assert len(links) == len(boxes) == 2 and all(one.isascii() for one in (*links, *boxes))
         for link in links:

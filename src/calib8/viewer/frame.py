@@ -4,7 +4,7 @@
     page_files/viewer.css   what reports have no need of; the rest is their style sheet
     page_files/viewer.js    sorting, searching, choosing
 
-Addresses are relative to the folder of the token: ``pair?report=…``, ``page/…``.
+Addresses are relative to the folder of the token: ``pair?report=…``, ``open?report=…``, ``page/…``.
 """
 
 from __future__ import annotations
@@ -62,13 +62,34 @@ def from_address(text: str) -> str:
 
 def pair_address(left: Report, right: Report) -> str:
     """Of the page with two reports, for an attribute."""
-    paths = "&".join(f"report={quote(in_address(one.path), safe='')}" for one in (left, right))
-    return html.escape(f"pair?{paths}")
+    return html.escape(f"pair?{_asked(left.path)}&{_asked(right.path)}")
+
+
+def open_address(path: str) -> str:
+    """Of the page with one report."""
+    return f"open?{_asked(path)}"
+
+
+def _asked(path: str) -> str:
+    return f"report={quote(in_address(path), safe='')}"
 
 
 def link(report: Report) -> str:
     """A link to a report, named as it is."""
-    return f'<a href="page/{html.escape(in_address(report.path))}">{breakable(report.title, SAY)}</a>'
+    return f'<a href="{html.escape(open_address(report.path))}">{breakable(report.title, SAY)}</a>'
+
+
+def box(report: Report, title: str, *, whole: bool = False) -> str:
+    """The page of a report in a frame, without any right to reach the viewer's pages.
+
+    Args:
+        report: a report.
+        title: of the frame, for who cannot see it.
+        whole: as high as the window.
+    """
+    looks = ' class="whole"' if whole else ""
+    address = html.escape(in_address(report.path))
+    return f'<iframe{looks} src="page/{address}" title="{SAY(title)}" sandbox="allow-scripts"></iframe>'
 
 
 def verdict(state: str, word: str) -> str:

@@ -10,9 +10,9 @@ from calib8.run_report.facts import LayerFacts, PageFacts, Unread
 from calib8.run_report.marked_up import breakable, loss_cell, note, pill, section
 from calib8.viewer.frame import (
     SAY,
+    box,
     framed,
     heading,
-    in_address,
     link,
     moment,
     number,
@@ -181,9 +181,5 @@ def _computed(left: LayerFacts | None, right: LayerFacts | None) -> str:
 
 
 def _frame(letter: str, report: Report) -> str:
-    """The page of a report, without any right to reach the viewer's."""
-    address, title = html.escape(in_address(report.path)), SAY(f"{letter}: {report.title}")
-    return (
-        f'<div><p><span class="letter">{letter}</span>{link(report)}</p>'
-        f'<iframe src="page/{address}" title="{title}" sandbox="allow-scripts" loading="lazy"></iframe></div>'
-    )
+    name = f'<p><span class="letter">{letter}</span>{link(report)}</p>'
+    return f"<div>{name}{box(report, f'{letter}: {report.title}')}</div>"

@@ -2,7 +2,8 @@
 
     /TOKEN/                     the list, or what else the front is
     /TOKEN/pair?report=…&report=…
-    /TOKEN/page/a/b.html        a report, in a box of the browser's from which it reaches nothing
+    /TOKEN/open?report=…        a report in a frame
+    /TOKEN/page/a/b.html        what is in the frame: it reaches nothing, and cannot leave this machine
     /TOKEN/viewer.css, viewer.js
 
 Another page of the browser cannot guess the token, and a name that somebody points at this machine is refused
@@ -19,9 +20,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from calib8.viewer.frame import framed, from_address, script, style_sheet
+from calib8.viewer.frame import framed, from_address, open_address, script, style_sheet
 from calib8.viewer.pair_page import pair_page
-from calib8.viewer.reports import Reports
+from calib8.viewer.report_page import report_page
+from calib8.viewer.reports import Report, Reports
 
 HOST: Final = "127.0.0.1"
 
@@ -91,6 +93,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._say(HTML, self.server.front())
         if rest == "pair":
             return self._pair(query)
+        if rest == "open":
+            return self._open(query)
         if rest.startswith("page/"):
             return self._page(from_address(rest.removeprefix("page/")))
         return self._missing("There is no such page.")
@@ -104,22 +108,33 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None:
         """Says nothing: the terminal belongs to the command."""
 
-    def _pair(self, query: str) -> None:
+    def _asked(self, query: str, most: int) -> list[Report]:
+        """The reports that an address names; those that are not here are left out."""
         try:
-            names = parse_qs(query, max_num_fields=8).get("report", [])
+            names = parse_qs(query, max_num_fields=most).get("report", [])
         except ValueError:
-            names = []
-        if len(names) != 2:
-            return self._missing("Two reports belong on this page. Choose them in the list.")
+            return []
         reports = self.server.reports
         found = [] if reports is None else [reports.one(from_address(name)) for name in names]
-        known = [one for one in found if one is not None]
-        if len(known) != 2:
-            return self._missing("One of these reports is not here any more.")
-        return self._say(HTML, pair_page(*known))
+        return [one for one in found if one is not None]
+
+    def _pair(self, query: str) -> None:
+        found = self._asked(query, 2)
+        if len(found) != 2:
+            return self._missing("Two reports belong on this page. Choose them in the list.")
+        return self._say(HTML, pair_page(*found))
+
+    def _open(self, query: str) -> None:
+        found = self._asked(query, 1)
+        if not found:
+            return self._missing("There is no such report.")
+        return self._say(HTML, report_page(found[0], alone=False))
 
     def _page(self, path: str) -> None:
+        """What is in a frame; whoever asks for it without one gets it in a frame."""
         reports = self.server.reports
+        if reports is not None and self.headers.get("Sec-Fetch-Dest") == "document":
+            return self._moved(f"/{self.server.token}/{open_address(path)}")
         if reports is None or reports.one(path) is None:
             return self._missing("There is no such report.")
         file = reports.place.opened(path)

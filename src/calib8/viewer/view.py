@@ -131,7 +131,7 @@ def _one_report(path: Path) -> tuple[Callable[[], str], Reports]:
     if reports.one(real.name) is None:
         problem = "is no report: it holds no facts of a run"
         raise DataError(str(path), problem, "Write it anew with this calib8, or open it in a browser")
-    return lambda: report_page(reports.one(real.name)), reports
+    return lambda: report_page(reports.one(real.name), alone=True), reports
 
 
 def _listening(port: int, front: Callable[[], str], reports: Reports | None) -> Server:
