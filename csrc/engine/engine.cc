@@ -101,7 +101,7 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
     if (any.kind == kind_of<Conv>()) {
       split = split_rows_of(*static_cast<const Conv*>(any.step.get()), constants_);
     }
-    steps_.push_back({table[kind], origins[kind], any.step, split, shared, false});
+    steps_.push_back({table[kind], origins[kind], split, any.step, shared, false});
     scratch_bytes_ = std::max(scratch_bytes_, any.scratch_bytes);
   }
   check_memory(scratch_bytes_);
