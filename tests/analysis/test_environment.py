@@ -251,6 +251,7 @@ def test_every_finding_has_a_cure(here: Environment) -> None:
     plain = replace(fine.engine, available=("reference",), used="reference")
     forced = replace(fine.engine, used="reference")
     refused = Kernels((), "", "", Text("CALIB8_ISA=sse9: is unknown"))
+
     def limited(quota: float) -> Environment:
         return replace(fine, processor=replace(fine.processor, quota=quota))
 
