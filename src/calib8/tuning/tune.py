@@ -180,7 +180,7 @@ def tune(
     meaning = _meaning(prepared, kept, purpose)
     judging = Judge(
         prepared.model, parts.judging, kept, threads, watching, alike=alike, wanted=wanted,
-        meaning=meaning, runtime=runtime,
+        meaning=meaning, runtime=runtime, ranks=parts.ranks,
     )  # fmt: skip
     floats = prepared.nodes_called(choice.keep_float)
     asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime)
