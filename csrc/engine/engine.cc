@@ -12,6 +12,7 @@
 #include "codec.h"
 #include "limits.h"
 #include "scratch.h"
+#include "split_store.h"
 #include "step_cost.h"
 
 namespace calib8::engine {
@@ -96,7 +97,11 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
     const bool shared = any.shared || share_all;
     if (border != nullptr) steps_.back().goes_with_next = shared && writes_into(any, *border);
     border = any.kind == kind_of<FillHalo>() ? static_cast<const FillHalo*>(any.step.get()) : nullptr;
-    steps_.push_back({table[kind], origins[kind], any.step, shared, false});
+    std::shared_ptr<const SplitRows> split;
+    if (any.kind == kind_of<Conv>()) {
+      split = split_rows_of(*static_cast<const Conv*>(any.step.get()), constants_);
+    }
+    steps_.push_back({table[kind], origins[kind], split, any.step, shared, false});
     scratch_bytes_ = std::max(scratch_bytes_, any.scratch_bytes);
   }
   check_memory(scratch_bytes_);
@@ -136,9 +141,11 @@ struct Engine::Job {
 
 void Engine::work(void* job, int part) {
   const Job& task = *static_cast<const Job*>(job);
-  const Memory memory{task.buffers, task.context->scratch(part)};
+  Memory memory{task.buffers, task.context->scratch(part), nullptr};
   for (const Decoded* step : {task.border, task.step}) {
-    if (step != nullptr) step->kernel(step->step.get(), memory, {part, task.parts});
+    if (step == nullptr) continue;
+    memory.split = step->split.get();
+    step->kernel(step->step.get(), memory, {part, task.parts});
   }
 }
 

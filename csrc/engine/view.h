@@ -38,10 +38,13 @@ struct View {
   }
 };
 
+struct SplitRows;  // split_rows.h
+
 // The buffers of one run as one of its threads sees them.
 struct Memory {
   uint8_t* const* buffers;
-  uint8_t* scratch;  // of this thread alone, scratch_bytes(step) of it (scratch.h), 64-byte aligned
+  uint8_t* scratch;        // of this thread alone, scratch_bytes(step) of it (scratch.h), 64-byte aligned
+  const SplitRows* split;  // of a Conv with fixed-point factors, else null
 
   template <class T>
   T* data(const View& view) const {
@@ -69,6 +72,7 @@ struct Range {
 
 // The share of 0 … total−1 that falls to a part, in whole grains.
 inline Range share(Part part, int64_t total, int64_t grain = 1) {
+  if (part.count == 1) return {0, total};  // without divisions, which tiny layers would wait for
   const int64_t grains = (total + grain - 1) / grain;
   const int64_t first = grains * part.index / part.count * grain;
   const int64_t last = grains * (part.index + 1) / part.count * grain;

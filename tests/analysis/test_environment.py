@@ -251,10 +251,14 @@ def test_every_finding_has_a_cure(here: Environment) -> None:
     plain = replace(fine.engine, available=("reference",), used="reference")
     forced = replace(fine.engine, used="reference")
     refused = Kernels((), "", "", Text("CALIB8_ISA=sse9: is unknown"))
+
+    def limited(quota: float) -> Environment:
+        return replace(fine, processor=replace(fine.processor, quota=quota))
+
     cases: list[tuple[Environment, str, str]] = [
-        (replace(fine, processor=replace(fine.processor, quota=1.5)), "1.5 cores' worth of time for 2 threads", "--threads 1,"),
-        (replace(fine, processor=replace(fine.processor, quota=0.5)), "for 1 thread: a run stops", "Raise the limit"),
-        (replace(fine, processor=replace(fine.processor, quota=12.5)), "time for 13 threads", "--threads 12,"),
+        (limited(1.5), "1.5 cores' worth of time for 2 threads", "--threads 1,"),
+        (limited(0.5), "for 1 thread: a run stops", "Raise the limit"),
+        (limited(12.5), "time for 13 threads", "--threads 12,"),
         (replace(fine, engine=plain), "engine: there are only plain loops", "AVX2"),
         (replace(fine, counting=forced, variables={"CALIB8_ISA": "reference"}),
          "counting: runs with reference, because CALIB8_ISA is set", "Unset it"),

@@ -12,6 +12,7 @@ from calib8.judge import evaluate
 from calib8.pipeline import quantize
 
 
+@pytest.mark.slow
 def test_resnet20(shared_data: Path, tmp_path: Path) -> None:
     model, images = shared_data / "models" / "resnet20_cifar10.onnx", preset("cifar10")
     paths = [model]

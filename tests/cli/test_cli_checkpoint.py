@@ -67,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("method", ["mse", "ema"])
+@pytest.mark.parametrize("method", ["mse", pytest.param("ema", marks=pytest.mark.slow)])
 def test_killed_again_and_again(cli, model: Path, folder: Path, out: Path, method: str) -> None:
     command = ["calibrate", model, "--data", folder, *FLAGS, "--skip-bad", "--method", method]
     whole = cli(*command, "-o", out / "whole.json", "--stats", out / "whole.npz", "--threads", 1)

@@ -143,9 +143,11 @@ def test_the_verdict_on_classes_is_that_of_all_samples(cli, model: Path, int8: P
     result = cli("evaluate", model, int8, "--data", out / "many.npz", "--report", out / "run.html")
     assert result.exit_code == 0, result.output
     [figures] = [one for one in calib8.evaluate([model, int8], out / "many.npz") if one.agreement is not None]
-    told = f"{100 * (figures.agreement or 0):.1f} % of the samples keep their class; on 120 samples"
+    share = figures.agreement or 0
+    counted = f"{100 * share:.1f} % ({round(120 * share)} of 120)"
+    told = f"{counted} of the samples keep their class; on 120 samples"
     assert told in words(out / "run.html")
-    state = "kept" if round(figures.agreement or 0, 3) >= 0.95 else "damaged"
+    state = "kept" if round(share, 3) >= 0.95 else "damaged"
     assert f"verdict {state}" in (out / "run.html").read_text(encoding="utf-8")
 
 

@@ -46,7 +46,7 @@ def test_a_quantization_knows_its_data(files: tuple[Path, Path, np.ndarray], tmp
     calib8.write_report(made, tmp_path / "run.html")
     text = (tmp_path / "run.html").read_text(encoding="utf-8")
     assert {"verdict", "work", "samples", "surroundings"} | INSIDE == set(sections(tmp_path / "run.html"))
-    assert "16 samples held back" in text and "data-local" in text
+    assert "32 samples held back" in text and "data-local" in text
     assert made.verdict is not None
     assert f"verdict {made.verdict.state}" in text
 

@@ -59,7 +59,7 @@ def gives(session: InferenceSession, feeds: dict[str, Array], want: Sequence[Arr
     return all(map(np.array_equal, session.run(None, feeds), want))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_children_run_the_session_and_open_others(proto: onnx.ModelProto, threads: int) -> None:
     """More batch sizes than a session keeps ready: some thread always makes one ready, and holds the lock."""
     session = InferenceSession(proto, threads=threads)
@@ -81,7 +81,7 @@ def test_children_run_the_session_and_open_others(proto: onnx.ModelProto, thread
     assert works(0)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_children_open_float_parts_anew_and_close_none_of_the_parents(threads: int) -> None:
     int8, feeds = float_between(), {"x": normal(1, 3, 6, 6, seed=7)}
     want = InferenceSession(int8, runtime="reference").run(None, feeds)

@@ -5,7 +5,8 @@
 #pragma once
 
 #include "conv_steps_avx512vnni.h"
-#include "fixed_steps.h"
+#include "split_factors.h"
+#include "split_rows.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -40,9 +41,8 @@ inline bool below_one(const float* factor, int64_t channels) {
   return small;
 }
 
-// Constants of a panel with FixedRescale, and those of a curve.
+// Constants of a panel with FixedRescale that has no SplitFactors, and those of a curve.
 struct FixedPanel {
-  SplitLayer split;
   FixedLanes lanes[4], negative[4];
   CurveTable curve;
 };
@@ -84,10 +84,7 @@ inline Ending fixed_ending_of(const Conv& step, const Memory& memory, const Pane
   const int32_t* shift = memory.constant<int32_t>(rule.shift) + channels.place;
   const bool single = rule.kind == Rescale::kSingle, curve = step.activation.kind == Activation::kCurve;
   if (curve) fixed.curve = CurveTable(step.activation, memory);
-  if (fixed.split.set({rule, step.activation, memory, channels.place}, channels.count,
-                      curve ? SplitUse::kSteps : SplitUse::kCodes, curve ? kMostSplitShift : -1)) {
-    return split_ending(step);
-  }
+  if (memory.split->fit(channels.place, channels.count)) return split_ending(step);
   if (rule.kind == Rescale::kAway) return Ending::kSums;
   if (!prepare_all(multiplier, shift, channels.count, single, fixed.lanes)) return Ending::kSums;
   if (curve) return single ? Ending::kSingleCurve : Ending::kDoubleCurve;

@@ -184,9 +184,13 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   tile.ending = ending;
   tile.factor = memory.constant<float>(step.rescale.factor) + panel.place;
   if (is_split(ending)) {
-    const auto& [above, below] = fixed.split.side;
-    tile.factor = above.high, tile.low_factor = above.low, tile.nudge = above.nudge;
-    tile.negative = below.high, tile.negative_low = below.low, tile.negative_nudge = below.minus;
+    const auto& [above, below] = memory.split->side;
+    const int64_t place = panel.place;
+    tile.factor = above.high + place, tile.low_factor = above.low + place, tile.nudge = above.nudge + place;
+    if (below.high != nullptr) {
+      tile.negative = below.high + place, tile.negative_low = below.low + place;
+      tile.negative_nudge = below.minus + place;
+    }
   }
   if (ending == Ending::kTwoSided) {
     tile.negative = memory.constant<float>(step.activation.negative) + panel.place;

@@ -95,8 +95,8 @@ def _processor(found: Environment) -> Iterator[Finding]:
     if quota is not None and quota < threads:
         fitting = max(1, int(quota))
         problem = (
-            f"there are {quota:g} cores' worth of time for {threads} thread{'s' * (threads > 1)}: a run stops "
-            "whenever it is used up"
+            f"there are {quota:g} cores' worth of time for {threads} thread{'s' * (threads > 1)}: "
+            "a run stops whenever it is used up"
         )
         fewer = f"Give {parameter('threads', fitting)}, or raise" if fitting < threads else "Raise"
         cure = f"{fewer} the limit of the container or service"
