@@ -19,8 +19,8 @@ from typing import Final
 # fmt: off
 QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "": (
-        "architecture", "coded_array", "errors", "files", "fixedpoint", "package_data", "pipeline",
-        "progress", "public_api", "qparams", "scheme", "table", "tiers",
+        "architecture", "coded_array", "errors", "files", "fixedpoint", "number_texts", "package_data",
+        "pipeline", "progress", "public_api", "qparams", "scheme", "table", "tiers",
     ),
     "analysis": ("benchmark", "chance", "compare", "equalizing", "evaluate", "tflite_caveats"),
     "autorange": ("sample_shares", "score"),
@@ -71,7 +71,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "tflite_models": ("check_tflite", "litert_factors"),
     "training": ("learned_scales", "out_of_place"),
     "tuning": ("costs", "promise", "recipes", "search", "split"),
-    "viewer": ("pair_of_reports", "place", "reports_listed"),
+    "viewer": ("pair_of_reports", "reports_listed", "viewer_place"),
 }
 """Folder → its quick files."""
 

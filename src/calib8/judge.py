@@ -26,7 +26,8 @@ from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.modules.given import FilePath, Module, as_files, as_model, is_module
-from calib8.notebook import count, grid, in_notebook, notes, percent
+from calib8.notebook import grid, in_notebook, notes
+from calib8.number_texts import count, percent
 from calib8.parameters import Text, with_both
 from calib8.progress import Progress, SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of

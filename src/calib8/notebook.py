@@ -8,12 +8,12 @@ and fonts are those of the notebook, whether it is light or dark.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Final, TypeVar
 
+from calib8.number_texts import NOTHING, count
 from calib8.parameters import Text, escaped
 
 MOST_ROWS: Final = 20
@@ -24,9 +24,6 @@ MOST_SIGNS: Final = 160
 
 LONGEST_SENTENCE: Final = 600
 """Signs of a title or a sentence."""
-
-NOTHING: Final = "–"
-"""Stands where a figure is not known."""
 
 _FIGURE: Final = re.compile(r"[-−]?(\d[\d,.]*|∞)( %)?|–")
 _LEFT, _RIGHT = ' style="text-align:left"', ' style="text-align:right"'
@@ -85,23 +82,6 @@ def notes(sentences: Sequence[str]) -> str:
 def shortened(text: str, most: int = MOST_SIGNS) -> str:
     """The text, or its beginning and ``…`` where it has more signs."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def count(number: int, noun: str) -> str:
-    """``1 cause``, ``2 causes``; for nouns with a plain plural."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def percent(share: float | None) -> str:
-    """``0.974`` → ``97.40 %``; for a share that is not known a dash."""
-    return NOTHING if share is None else f"{100.0 * share:.2f} %"
-
-
-def decibels(value: float | None) -> str:
-    """A figure in dB with two digits; for one that is not known a dash."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    return f"{value:.2f}" if math.isfinite(value) else ("∞" if value > 0 else "−∞")
 
 
 def _cell(value: object) -> str:

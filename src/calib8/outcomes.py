@@ -20,7 +20,8 @@ from calib8.formats.bind import Binding
 from calib8.model.fix_sizes import KnownSizes
 from calib8.model.save import save_model
 from calib8.model.work import node_macs
-from calib8.notebook import decibels, facts, grid, in_notebook, notes
+from calib8.notebook import facts, grid, in_notebook, notes
+from calib8.number_texts import decibels_cell
 from calib8.parameters import Text, escaped
 from calib8.passes.float_work import FloatWork, float_work
 from calib8.passes.place import Placement
@@ -164,7 +165,7 @@ class Quantization:
         tried = grid(
             ("tried", "SQNR before", "SQNR with it", "kept"),
             steps,
-            lambda step: (step.name, decibels(step.before_db), decibels(step.after_db), step.kept),
+            lambda step: (step.name, decibels_cell(step.before_db), decibels_cell(step.after_db), step.kept),
         )
         floats = [one for one in self.placement.decisions if not one.quantized]
         left = grid(("node in float", "op", "why"), floats, lambda one: (one.node, one.op_type, one.reason))

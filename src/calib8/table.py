@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from calib8.errors import TableError
 from calib8.files import atomic_output, check_file, checked_path
-from calib8.notebook import grid, in_notebook, percent
+from calib8.notebook import grid, in_notebook
+from calib8.number_texts import percent
 from calib8.parameters import escaped
 from calib8.qparams import FLOAT32_MAX
 

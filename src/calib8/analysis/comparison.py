@@ -8,7 +8,8 @@ from typing import Final, Literal
 from calib8.analysis.counterparts import LeftOut
 from calib8.analysis.noise import Distance
 from calib8.analysis.output_sums import BranchDistance
-from calib8.notebook import decibels, grid, in_notebook, percent
+from calib8.notebook import grid, in_notebook
+from calib8.number_texts import decibels_cell, percent
 
 Sort = Literal["local", "cumulative"]
 SORTS: Final[tuple[Sort, ...]] = ("local", "cumulative")
@@ -85,7 +86,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """One line: the models, and the loss at the outputs."""
-        told = [f"{self.images} samples", f"outputs {decibels(self.outputs.sqnr_db)} dB"]
+        told = [f"{self.images} samples", f"outputs {decibels_cell(self.outputs.sqnr_db)} dB"]
         if self.agreement is not None:
             told.append(f"agreement {percent(self.agreement)}")
         return f"<Comparison: {self.int8!r} with {self.fp32!r}, {', '.join(told)}>"
@@ -99,8 +100,8 @@ class Comparison:
                 one.node or "input",
                 one.op_type,
                 one.tensor,
-                decibels(one.local.sqnr_db),
-                decibels(one.cumulative.sqnr_db),
+                decibels_cell(one.local.sqnr_db),
+                decibels_cell(one.cumulative.sqnr_db),
                 one.cumulative.cosine,
                 percent(one.saturated),
             ),
@@ -108,6 +109,6 @@ class Comparison:
         branches = grid(
             ("branch", "kind", "SQNR dB"),
             self.branches,
-            lambda one: (one.name, one.kind, decibels(one.distance.sqnr_db)),
+            lambda one: (one.name, one.kind, decibels_cell(one.distance.sqnr_db)),
         )
         return in_notebook(repr(self), branches, tensors)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from calib8.analysis.environment import Environment, Finding
+from calib8.number_texts import count
 from calib8.parameters import Text, one_of, parameter
 
 PLAIN: Final = "reference"
@@ -94,10 +95,8 @@ def _processor(found: Environment) -> Iterator[Finding]:
     quota, threads = found.processor.quota, found.processor.threads
     if quota is not None and quota < threads:
         fitting = max(1, int(quota))
-        problem = (
-            f"there are {quota:g} cores' worth of time for {threads} thread{'s' * (threads > 1)}: "
-            "a run stops whenever it is used up"
-        )
+        time = f"{quota:g} cores' worth of time for {count(threads, 'thread')}"
+        problem = f"there are {time}: a run stops whenever it is used up"
         fewer = f"Give {parameter('threads', fitting)}, or raise" if fitting < threads else "Raise"
         cure = f"{fewer} the limit of the container or service"
         yield _finding("CPU quota", problem, cure)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from calib8.analysis.by_class import ClassFigures
-from calib8.notebook import decibels, grid, in_notebook, notes, percent
+from calib8.notebook import grid, in_notebook, notes
+from calib8.number_texts import decibels_cell, percent
 from calib8.tasks.judges.interface import TaskFigures
 
 
@@ -72,7 +73,7 @@ class Evaluation:
         shares = (("top-1", self.top1), ("top-5", self.top5), ("agreement", self.agreement))
         told = [f"{name} {percent(share)}" for name, share in shares if share is not None]
         if self.sqnr_db is not None:
-            told.append(f"SQNR {decibels(self.sqnr_db)} dB")
+            told.append(f"SQNR {decibels_cell(self.sqnr_db)} dB")
         return (
             f"<Evaluation: {self.model!r} in {self.runtime}, {', '.join([f'{self.images} images', *told])}>"
         )
@@ -117,4 +118,4 @@ class Evaluations(list[Evaluation]):
 def _row(e: Evaluation) -> tuple[object, ...]:
     shares = (percent(e.top1), percent(e.top5), percent(e.agreement))
     speed = None if e.images_per_second is None else f"{e.images_per_second:.1f}"
-    return (e.model, e.runtime, e.images, *shares, decibels(e.sqnr_db), speed)
+    return (e.model, e.runtime, e.images, *shares, decibels_cell(e.sqnr_db), speed)

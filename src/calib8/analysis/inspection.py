@@ -29,7 +29,8 @@ from calib8.data.samples import DataSource
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.files import check_model_file, checked_path
-from calib8.notebook import count, in_notebook, notes
+from calib8.notebook import in_notebook, notes
+from calib8.number_texts import count
 from calib8.parameters import Text, parameter
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, ShownProgress, callback_of, draws_progress

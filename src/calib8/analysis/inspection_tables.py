@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calib8.notebook import facts, grid, notes, percent
+from calib8.notebook import facts, grid, notes
+from calib8.number_texts import percent
 from calib8.tensors import TensorSpec, shape_text
 
 if TYPE_CHECKING:  # plans are looked at without what reads models

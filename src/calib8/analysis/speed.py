@@ -20,7 +20,8 @@ from calib8.engine.peak import machine_peak_gmacs
 from calib8.errors import CrashError, ModelError, UnsupportedModelError, UsageError
 from calib8.files import checked_path
 from calib8.modules.given import FilePath, ModelFiles, Module, as_files, is_module
-from calib8.notebook import grid, in_notebook, notes, percent
+from calib8.notebook import grid, in_notebook, notes
+from calib8.number_texts import percent
 from calib8.parameters import one_of, parameter
 from calib8.processors import MOST_THREADS, usable_cores
 from calib8.progress import Progress, ShownProgress, callback_of, check_positive, draws_progress

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,9 +22,10 @@ from calib8.cli.options import (
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
+from calib8.cli.render import plain_table, say_missing
 from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.number_texts import NOTHING, count, decibels_cell, percent, percent_cell
 
 if TYPE_CHECKING:
     from calib8.analysis.compare import Comparison, TensorComparison
@@ -124,12 +124,12 @@ def _row(t: TensorComparison) -> tuple[str, ...]:
     return (
         f"input '{t.tensor}'" if t.node is None else t.node,
         t.op_type or NOTHING,
-        decibels(t.local.sqnr_db),
-        decibels(t.cumulative.sqnr_db),
+        decibels_cell(t.local.sqnr_db),
+        decibels_cell(t.cumulative.sqnr_db),
         cosine_text(t.local.cosine),
         cosine_text(t.cumulative.cosine),
-        decibels(t.weight_sqnr_db),
-        percent(t.saturated),
+        decibels_cell(t.weight_sqnr_db),
+        percent_cell(t.saturated),
         _one_of(t.scale, "scales"),
         _one_of(t.zero_point, "zero points"),
         f"{t.observed[0]:.4g} … {t.observed[1]:.4g}",
@@ -140,16 +140,16 @@ def say_comparison(terminal: Terminal, found: Comparison, top: int) -> None:
     """How many tensors are shown, the loss at the outputs, and what was not compared."""
     say_estimated(terminal, found)
     shown, total = min(top, len(found.tensors)), len(found.tensors)
-    terminal.say(f"{shown} of {count(total, 'tensor')} shown, worst {found.sort} SQNR first")
-    agreement = "" if found.agreement is None else f", agreement {percent(found.agreement)} %"
+    terminal.say(f"{shown:,} of {count(total, 'tensor')} shown, worst {found.sort} SQNR first")
+    agreement = "" if found.agreement is None else f", agreement {percent(found.agreement)}"
     for branch in found.branches:
         distance = branch.distance
         terminal.say(
-            f"{branch.name}: SQNR {decibels(distance.sqnr_db)} dB, cosine {cosine_text(distance.cosine)}"
+            f"{branch.name}: SQNR {decibels_cell(distance.sqnr_db)} dB, cosine {cosine_text(distance.cosine)}"
         )
     which = "all outputs" if found.branches else "outputs"
     terminal.say(
-        f"{which}: SQNR {decibels(found.outputs.sqnr_db)} dB, cosine {cosine_text(found.outputs.cosine)}"
+        f"{which}: SQNR {decibels_cell(found.outputs.sqnr_db)} dB, cosine {cosine_text(found.outputs.cosine)}"
         f"{agreement} on {count(found.images, 'sample')}"
     )
     if not found.left_out:
@@ -170,13 +170,6 @@ def say_estimated(terminal: Terminal, found: Comparison) -> None:
             f"note: {found.int8} was repaired with 'bn': it is compared with {found.fp32} as 'bn' made it, "
             f"with other statistics in {number}"
         )
-
-
-def decibels(value: float | None) -> str:
-    """A figure in dB with two digits."""
-    if value is None:
-        return NOTHING
-    return f"{value:.2f}" if math.isfinite(value) else ("∞" if value > 0 else "−∞")
 
 
 def cosine_text(value: float | None) -> str:

@@ -26,9 +26,9 @@ from calib8.cli.program import (
     say_float_nodes,
 )
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
+from calib8.number_texts import count, percent
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _say(terminal: Terminal, found: Compilation) -> None:
     uncounted = " (what else these nodes do is not counted)" if plan.float_nodes else ""
     terminal.say(
         f"{count(len(plan.float_nodes), 'node')} without an integer form, "
-        f"{NOTHING if share is None else percent(share)} % of the multiply-accumulates in float{uncounted}"
+        f"{percent(share)} of the multiply-accumulates in float{uncounted}"
     )
     say_float_nodes(terminal, found.program.float_instructions)
     for note in found.notes:

@@ -10,32 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from calib8.cli.compare import (
-    FloatArgument,
-    comparison_document,
-    cosine_text,
-    decibels,
-    say_estimated,
-)
+from calib8.cli.compare import FloatArgument, comparison_document, cosine_text, say_estimated
 from calib8.cli.documents import finite, measures_document, task_document
 from calib8.cli.headings import RESULTS
 from calib8.cli.options import DataOption, MeaningOptions, PreprocessOptions, ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import (
-    NOTHING,
-    both_measures,
-    branch_line,
-    count,
-    percent,
-    plain_table,
-    say_missing,
-    task_line,
-)
+from calib8.cli.render import both_measures, branch_line, plain_table, say_missing, task_line
 from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.number_texts import NOTHING, count, decibels_cell, percent, percent_cell
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
@@ -116,15 +102,15 @@ def _row(loss: LayerLoss) -> tuple[str, ...]:
     return (
         f"input '{row.tensor}'" if row.node is None else row.node,
         row.op_type or NOTHING,
-        decibels(damage.weights),
-        decibels(damage.codes),
-        decibels(damage.both),
-        decibels(row.local.sqnr_db),
-        decibels(row.cumulative.sqnr_db),
+        decibels_cell(damage.weights),
+        decibels_cell(damage.codes),
+        decibels_cell(damage.both),
+        decibels_cell(row.local.sqnr_db),
+        decibels_cell(row.cumulative.sqnr_db),
         cosine_text(row.cumulative.cosine),
-        percent(row.saturated),
-        percent(row.vanished),
-        percent(loss.macs),
+        percent_cell(row.saturated),
+        percent_cell(row.vanished),
+        percent_cell(loss.macs),
     )
 
 
@@ -133,14 +119,14 @@ def say_diagnosis(terminal: Terminal, found: Treatment, top: int) -> None:
     diagnosis = found.diagnosis
     say_estimated(terminal, diagnosis.comparison)
     shown, total = min(top, len(diagnosis.layers)), len(diagnosis.layers)
-    terminal.say(f"{shown} of {count(total, 'layer')} shown, worst damage to the outputs first")
+    terminal.say(f"{shown:,} of {count(total, 'layer')} shown, worst damage to the outputs first")
     model = "a model with ranges of 'mse', no repairs" if found.made_here else "INT8"
     looked = count(diagnosis.looked_at, "sample")
     measures = both_measures(diagnosis.figures)
     if diagnosis.figures.branches:
         terminal.say(f"{model}: {branch_line(diagnosis.figures)} on {looked}; layers by the worst of them")
     else:
-        terminal.say(f"{model}: outputs {decibels(diagnosis.sqnr_db)} dB ({measures}) on {looked}")
+        terminal.say(f"{model}: outputs {decibels_cell(diagnosis.sqnr_db)} dB ({measures}) on {looked}")
     if diagnosis.task is not None:
         terminal.say(task_line(diagnosis.task))
     for branch in diagnosis.branches:
@@ -160,9 +146,9 @@ def _branch(branch: BranchLoss) -> str:
     for one in branch.culprits:
         where, share = one.node or f"input '{one.tensor}'", f"{100.0 * one.share:.0f} %"
         words = ("leaves ", " dB alone", " of the noise") if not each else ("", "", "")
-        each.append(f"{where} {words[0]}{decibels(one.sqnr_db)}{words[1]} ({share}{words[2]})")
+        each.append(f"{where} {words[0]}{decibels_cell(one.sqnr_db)}{words[1]} ({share}{words[2]})")
     told = ", ".join(each) or "the loss is spread over the layers"
-    return f"{branch.name} {decibels(branch.sqnr_db)} dB: {told}"
+    return f"{branch.name} {decibels_cell(branch.sqnr_db)} dB: {told}"
 
 
 def _finding(finding: Finding) -> str:
@@ -194,7 +180,7 @@ def _costs(remedy: Remedy) -> str:
         return "costs no speed"
     if remedy.macs is None:
         return "costs MACs that cannot be counted"
-    return f"costs {percent(remedy.macs)} % of the MACs"
+    return f"costs {percent(remedy.macs)} of the MACs"
 
 
 def quantize_command(

@@ -16,8 +16,8 @@ from calib8.cli.options import INTEGER_ONLY_HELP, PROFILE_HELP, SHAPE_HELP, Repo
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import count
 from calib8.cli.terminal import open_terminal
+from calib8.number_texts import count
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from calib8.cli.documents import finite
 from calib8.cli.headings import DATA, option
 from calib8.cli.options import OptionalDataOption, PreprocessOptions, ReadingOptions
 from calib8.cli.preprocessing import given_flags
-from calib8.cli.render import NOTHING, count, percent, plain_table
+from calib8.cli.render import plain_table
 from calib8.cli.steps import reading_options, refuse_together
 from calib8.cli.terminal import Terminal
+from calib8.number_texts import NOTHING, count, percent_cell
 
 if TYPE_CHECKING:
     from calib8.analysis.batch_norms import BatchNormInspection
@@ -90,7 +91,7 @@ def _say_saturated(terminal: Terminal, seen: Observation) -> None:
             table.add_row(tensor.tensor, f"{100 * tensor.saturated:.3f}", *bounds)
         terminal.show(table)
     terminal.say(
-        f"{len(cut)} of {count(len(seen.tensors), 'quantized tensor')} saturate on "
+        f"{len(cut):,} of {count(len(seen.tensors), 'quantized tensor')} saturate on "
         f"{count(seen.samples, 'sample')}"
     )
 
@@ -108,7 +109,7 @@ def _say_drift(terminal: Terminal, seen: Observation) -> None:
     terminal.show(table)
     adrift = [drift for drift in seen.batch_norms if drift.suspicious]
     terminal.say(
-        f"{len(adrift)} of {count(len(seen.batch_norms), 'normalization')} see other values than in "
+        f"{len(adrift):,} of {count(len(seen.batch_norms), 'normalization')} see other values than in "
         f"training, on {count(seen.samples, 'sample')}"
     )
     if seen.batch_norms[0].suspicious:
@@ -138,8 +139,8 @@ def _say_pairs(terminal: Terminal, pairs: tuple[LayerPairs, ...], *, with_data: 
         terminal.show(table)
     total, bad = sum(layer.channels for layer in pairs), sum(len(layer.unsafe) for layer in pairs)
     terminal.say(
-        f"{bad} of {count(total, 'channel')} in {len(unsafe)} of {count(len(pairs), 'layer')} can saturate "
-        "in ONNX Runtime on x86 without VNNI"
+        f"{bad:,} of {count(total, 'channel')} in {len(unsafe):,} of {count(len(pairs), 'layer')} can "
+        "saturate in ONNX Runtime on x86 without VNNI"
     )
     if with_data and bad:
         seen = sum(bool(channel.saturated) for layer in unsafe for channel in layer.unsafe)
@@ -155,7 +156,7 @@ def _worst(layer: LayerPairs) -> tuple[str, str, str, str]:
     ends = [channel.observed for channel in layer.unsafe if channel.observed is not None]
     seen = NOTHING if not ends else f"{min(low for low, _ in ends):,} … {max(high for _, high in ends):,}"
     shares = [channel.saturated for channel in layer.unsafe if channel.saturated is not None]
-    share = percent(sum(shares) / len(shares)) if shares else NOTHING
+    share = percent_cell(sum(shares) / len(shares)) if shares else NOTHING
     return f"{worst.weights[0]}, {worst.weights[1]}", f"{largest:,}", seen, share
 
 

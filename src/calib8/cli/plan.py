@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 
 from calib8.cli.program import float_nodes_document, say_float_nodes
-from calib8.cli.render import count, shape_text
+from calib8.cli.render import shape_text
 from calib8.cli.terminal import Terminal
+from calib8.number_texts import count
 
 if TYPE_CHECKING:
     from calib8.analysis.plan_inspect import PlanInspection

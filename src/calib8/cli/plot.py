@@ -11,9 +11,9 @@ import typer
 from calib8.cli.headings import RANGES, RESULTS, STATISTICS, option
 from calib8.cli.options import ReportOptions
 from calib8.cli.outputs import check_kind, check_outputs, write_json
-from calib8.cli.render import count
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import OutputError, UsageError
+from calib8.number_texts import count
 
 if TYPE_CHECKING:
     from calib8.calibration.statistics import Statistics

@@ -10,9 +10,10 @@ from rich.filesize import decimal
 
 from calib8.cli.options import ProgramOptions
 from calib8.cli.outputs import check_suffix
-from calib8.cli.render import NOTHING, count, shape_text
+from calib8.cli.render import shape_text
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
+from calib8.number_texts import NOTHING, count
 
 if TYPE_CHECKING:
     from calib8.engine.plan import FloatCall

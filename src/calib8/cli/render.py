@@ -11,6 +11,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from calib8.cli.terminal import Terminal
+from calib8.number_texts import NOTHING, count, decibels_cell, percent, percent_cell
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 _SKIPPED_SHOWN: Final = 5
 
-NOTHING: Final = "–"
-"""Stands where a figure is not known."""
-
 
 def say_preflight(terminal: Terminal, found: Preflight) -> None:
     """What goes into the model, what looks wrong with it, and what the float model makes of it."""
@@ -39,7 +37,7 @@ def say_preflight(terminal: Terminal, found: Preflight) -> None:
         for warning in check.warnings:
             terminal.say(f"warning: input '{check.input}': {on_command_line(warning)}", style="yellow")
     if found.evaluation is not None and found.evaluation.top1 is not None:
-        terminal.say(f"FP32 top-1 on these {found.images} samples: {percent(found.evaluation.top1)} %")
+        terminal.say(f"FP32 top-1 on these {found.images} samples: {percent(found.evaluation.top1)}")
     for warning in found.warnings:
         terminal.say(f"warning: {on_command_line(warning)}", style="yellow")
 
@@ -99,9 +97,9 @@ def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) ->
             e.model,
             e.runtime,
             str(e.images),
-            percent(e.top1),
-            percent(e.top5),
-            percent(e.agreement),
+            percent_cell(e.top1),
+            percent_cell(e.top5),
+            percent_cell(e.agreement),
             _sqnr(e),
             NOTHING if e.images_per_second is None else f"{e.images_per_second:.1f}",
             decimal(size),
@@ -139,7 +137,7 @@ def task_line(told: TaskFigures) -> str:
 
 
 def _figure(value: float | None, *, share: bool) -> str:
-    return percent(value) if share or value is None else f"{value:.4f}"
+    return percent_cell(value) if share or value is None else f"{value:.4f}"
 
 
 def _sqnr(e: Evaluation) -> str:
@@ -147,7 +145,7 @@ def _sqnr(e: Evaluation) -> str:
     worst = e.worst_branch
     if len(e.branches) > 1 and worst is not None:
         return f"{worst.sqnr_db:.2f} {worst.name}"
-    return NOTHING if e.sqnr_db is None else f"{e.sqnr_db:.2f}"
+    return decibels_cell(e.sqnr_db)
 
 
 def say_branches(terminal: Terminal, evaluations: Sequence[Evaluation]) -> None:
@@ -243,16 +241,6 @@ def plain_table(*headers: str) -> Table:
     for header in headers:
         table.add_column(header, overflow="fold")
     return table
-
-
-def percent(share: float | None) -> str:
-    """``0.974`` → ``97.40``."""
-    return NOTHING if share is None else f"{100 * share:.2f}"
-
-
-def count(number: int, noun: str) -> str:
-    """``1 image``, ``2 images``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def both_measures(check: Check) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from calib8.cli.render import NOTHING, plain_table
+from calib8.cli.render import plain_table
 from calib8.cli.terminal import Terminal
+from calib8.number_texts import NOTHING
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing

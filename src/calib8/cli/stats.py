@@ -10,8 +10,9 @@ import typer
 from calib8.cli.headings import RESULTS, STATISTICS
 from calib8.cli.options import ReportOptions
 from calib8.cli.outputs import SAVED_STATISTICS, check_kind, check_outputs, write_json
-from calib8.cli.render import count, plain_table
+from calib8.cli.render import plain_table
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.number_texts import count
 
 if TYPE_CHECKING:
     from calib8.calibration.statistics import Statistics

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from calib8.cli.options import RangeOptions, ReadingOptions, RepairOptions
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import both_measures, count, say_preflight, say_skipped
+from calib8.cli.render import both_measures, say_preflight, say_skipped
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
+from calib8.number_texts import count
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from calib8.cli.help_pages import HelpfulGroup
 from calib8.cli.options import FORMATS_HELP, TOLD, ReportOptions
 from calib8.cli.outputs import CONVERTED, check_kind, check_outputs, write_json
 from calib8.cli.plot import plot
-from calib8.cli.render import count, say_binding
+from calib8.cli.render import say_binding
 from calib8.cli.table_text import difference_document, say_difference, say_table, table_document
 from calib8.cli.terminal import open_terminal
 from calib8.errors import UsageError
+from calib8.number_texts import count
 from calib8.parameters import one_of
 
 if TYPE_CHECKING:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calib8.cli.render import NOTHING, count, percent, plain_table
+from calib8.cli.render import plain_table
 from calib8.cli.terminal import Terminal
+from calib8.number_texts import NOTHING, count, percent_cell
 
 if TYPE_CHECKING:
     from calib8.formats.difference import Difference
@@ -26,7 +27,7 @@ def say_table(terminal: Terminal, file: TableFile, name: str, spec: QuantSpec) -
     rows.add_column("method")
     for tensor, entry in file.table.entries.items():
         q = activation_qparams(entry.range.min, entry.range.max, spec)
-        clipped = percent(entry.clipped) if entry.count else NOTHING
+        clipped = percent_cell(entry.clipped) if entry.count else NOTHING
         bounds = (f"{entry.range.min:.4g}", f"{entry.range.max:.4g}")
         rows.add_row(tensor, *bounds, f"{q.scale:.6g}", str(q.zero_point), clipped, entry.method)
     terminal.show(rows)
@@ -77,7 +78,7 @@ def say_difference(terminal: Terminal, found: Difference, paths: tuple[Path, Pat
         rows.add_row(pair.tensor, *limits, ratio, _range_text(pair.left), _range_text(pair.right))
     terminal.show(rows)
     different = sum(pair.differs for pair in found.pairs)
-    terminal.say(f"{different} of {count(len(found.pairs), 'range')} in both tables differ")
+    terminal.say(f"{different:,} of {count(len(found.pairs), 'range')} in both tables differ")
     for path, names in zip(paths, (found.only_left, found.only_right), strict=True):
         if names:
             terminal.say(f"only in {path}: {', '.join(names)}")

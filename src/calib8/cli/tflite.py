@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 from rich.table import Table
 
-from calib8.cli.render import count, plain_table, shape_text
+from calib8.cli.render import plain_table, shape_text
 from calib8.cli.terminal import Terminal
+from calib8.number_texts import count
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:

@@ -29,12 +29,13 @@ from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.progress import shown_progress
 from calib8.cli.quantize import WeightsOption
-from calib8.cli.render import NOTHING, count, plain_table, say_sizes
+from calib8.cli.render import plain_table, say_sizes
 from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import look_at_data
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import PromiseError
 from calib8.files import check_written_model
+from calib8.number_texts import NOTHING, count, percent, percent_cell
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _say(terminal: Terminal, model: Path, found: Tuning) -> None:
     which = (
         f"{count(len(floats), 'node')} in float: {', '.join(floats)}" if floats else "no more node in float"
     )
-    terminal.say(f"{100.0 * found.best.cost:.2f} % of the MACs in float, {which}")
+    terminal.say(f"{percent(found.best.cost)} of the MACs in float, {which}")
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (found.path, model_bytes_on_disk(found.path)))
 
 
@@ -239,7 +240,7 @@ def _certainty(found: Tuning) -> str:
         return text
     promised = found.promise.value / 100.0
     share = 1.0 - promised if found.promise.kind == "drop" else promised
-    limit = f"{100.0 * counted_limit(found.judged):.2f} %"
+    limit = percent(counted_limit(found.judged))
     needed = f", {100.0 * share:g} % takes {samples_to_count(share)}" if share < 1.0 else ""
     return (
         f"{text}\nby counting alone they prove no more than {limit} agreement{needed}: margins tell the rest"
@@ -263,7 +264,7 @@ def trials_table(found: Tuning) -> Table:
         others = {"agreement": f.agreement, "top1": f.top1, "sqnr": f.sqnr_db}
         table.add_row(
             str(index), trial.settings.effort, trial.settings.concat, str(len(trial.settings.floats)),
-            f"{100.0 * trial.cost:.2f}", f"{f.value:.{digits}f}", f"{f.bound:.{digits}f}",
+            percent_cell(trial.cost), f"{f.value:.{digits}f}", f"{f.bound:.{digits}f}",
             *(_two(others[name]) for name in shown), f"{trial.seconds:.1f}",
             ("yes" if trial.kept else "no") + (" *" if trial is found.best else ""),
         )  # fmt: skip

@@ -13,9 +13,9 @@ from rich.filesize import decimal
 from calib8.cli.documents import finite
 from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
-from calib8.cli.render import count, percent
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal
+from calib8.number_texts import count, percent
 from calib8.parameters import on_command_line
 from calib8.tflite.magic import is_tflite_name
 

@@ -22,6 +22,7 @@ from threading import Lock
 from typing import Any, Final
 
 from calib8.data.arrays import rows_per_batch
+from calib8.data.given_tables import refuse_table
 from calib8.data.items import Items
 from calib8.data.samples import Dataset, Pending, spaced
 from calib8.errors import UsageError
@@ -100,9 +101,10 @@ def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> 
         skip_bad: files that cannot be decoded are passed over.
 
     Raises:
-        UsageError: it yields nothing; pictures without preprocessing.
+        UsageError: it yields nothing, or is a table; pictures without preprocessing.
         DataError: its first item is no sample.
     """
+    refuse_table(data, items.inputs)
     stream = stream_of(data, samples)
     each = stream.items
     first: list[Any] = []
@@ -198,6 +200,7 @@ def _returned(function: Callable[..., Any]) -> Iterator[Any]:
     except ValueError:  # a function of C without a signature
         pass
     returned = function()
+    refuse_table(returned)
     if isinstance(returned, (str, bytes, Mapping, os.PathLike)) or callable(returned):
         raise no_source(returned)
     return stream_of(returned, None).items()

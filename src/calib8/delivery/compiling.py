@@ -14,7 +14,8 @@ from calib8.engine.plan_file import save_plan
 from calib8.engine.run import ISAS, default_isa
 from calib8.errors import UsageError
 from calib8.files import checked_path
-from calib8.notebook import grid, in_notebook, notes, percent
+from calib8.notebook import grid, in_notebook, notes
+from calib8.number_texts import percent
 from calib8.parameters import one_of, parameter
 from calib8.program.listing import ProgramSummary, summary
 from calib8.program.program import Program

@@ -17,7 +17,8 @@ from calib8.analysis.findings import Finding, LayerLoss
 from calib8.autorange.check import Check
 from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges.two_pass import needs_data_again
-from calib8.notebook import count, decibels, grid, in_notebook, percent, shortened
+from calib8.notebook import grid, in_notebook, shortened
+from calib8.number_texts import count, decibels_cell, percent
 from calib8.parameters import Text, escaped, flag_of, parameter
 from calib8.tasks.purpose import NOTHING_SAID, Purpose
 
@@ -113,7 +114,7 @@ class Treatment:
     def __repr__(self) -> str:
         """One line: how much is lost, and what gives it back."""
         causes = count(len(self.findings), "cause") if self.findings else "no cause stands out"
-        found = f"{decibels(self.sqnr_db)} dB, {causes}"
+        found = f"{decibels_cell(self.sqnr_db)} dB, {causes}"
         if not self.remedies:
             tried = "no remedy tried" if not self.tried else f"{self.tried} tried, no remedy helps"
             return f"<Treatment: {found}, {tried}>"
@@ -130,7 +131,7 @@ class Treatment:
         remedies = grid(
             ("remedy", "SQNR dB", "gain dB", "MACs in float"),
             self.remedies,
-            lambda one: (one.text, decibels(one.sqnr_db), f"{one.gain_db:.2f}", percent(one.macs)),
+            lambda one: (one.text, decibels_cell(one.sqnr_db), f"{one.gain_db:.2f}", percent(one.macs)),
         )
         worst = grid(
             ("layer", "op", "outputs with its codes alone, dB", "local dB", "cumulative dB", "MACs"),
@@ -195,4 +196,9 @@ class Treatment:
 def _layer_row(loss: LayerLoss) -> tuple[object, ...]:
     row = loss.row
     figures = (loss.damage.both, row.local.sqnr_db, row.cumulative.sqnr_db)
-    return (row.node or f"input '{row.tensor}'", row.op_type, *map(decibels, figures), percent(loss.macs))
+    return (
+        row.node or f"input '{row.tensor}'",
+        row.op_type,
+        *map(decibels_cell, figures),
+        percent(loss.macs),
+    )

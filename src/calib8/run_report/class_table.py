@@ -7,9 +7,9 @@ from typing import Final
 
 from calib8.analysis.by_class import ClassFigures
 from calib8.analysis.evaluation import Evaluation
+from calib8.number_texts import percent
 from calib8.run_report.marked_up import Words, note, section, table
 from calib8.run_report.told import Classes, ClassRow
-from calib8.run_report.words import percent
 
 SHOWN: Final = 20
 """Rows of the table."""

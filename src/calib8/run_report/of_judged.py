@@ -12,6 +12,7 @@ from rich.filesize import decimal
 from calib8.analysis.comparison import Comparison
 from calib8.analysis.evaluation import Evaluation
 from calib8.analysis.findings import Finding as Cause
+from calib8.number_texts import NOTHING, decibels, percent
 from calib8.parameters import with_both
 from calib8.remedies import Treatment
 from calib8.run_report.around import Around
@@ -29,16 +30,7 @@ from calib8.run_report.told import (
     RunReport,
     Work,
 )
-from calib8.run_report.words import (
-    NOTHING,
-    decibels,
-    output_figures,
-    percent,
-    size_figures,
-    task_figures,
-    verdict_words,
-    where_compared,
-)
+from calib8.run_report.words import output_figures, size_figures, task_figures, verdict_words, where_compared
 from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judges.interface import FIGURES
 from calib8.tasks.limits import CLASSES, FEWEST, state_by

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from calib8.model.metadata import stored_entries
+from calib8.number_texts import count, percent
 from calib8.outcomes import Quantization
 from calib8.passes.float_work import FloatWork
 from calib8.run_report.around import Around
@@ -17,9 +18,7 @@ from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import Attempt, Figure, Headline, RunReport, Work
 from calib8.run_report.words import (
     output_figures,
-    percent,
     preprocess_words,
-    samples,
     size_figures,
     task_figures,
     verdict_words,
@@ -62,7 +61,7 @@ def of_quantization(result: Quantization, seen: SideBySide | None, around: Aroun
         layers_note=_layers_note(seen),
         network=told.network,
         tensors=told.tensors,
-        tensors_note=f"Counted on {samples(counted)}." if counted else "",
+        tensors_note=f"Counted on {count(counted, 'sample')}." if counted else "",
         samples=() if seen is None else seen.samples,
         samples_note="" if seen is None else f"The worst of {seen.where}.",
         timings=around.timings,
@@ -72,7 +71,7 @@ def of_quantization(result: Quantization, seen: SideBySide | None, around: Aroun
 
 def _headline(result: Quantization, work: FloatWork, seen: SideBySide | None, around: Around) -> Headline:
     verdict = result.verdict or unjudged("no verdict was asked for")
-    truth = f"against FP32, on {samples(verdict.samples)}"
+    truth = f"against FP32, on {count(verdict.samples, 'sample')}"
     figures = [figure for task in verdict.tasks for figure in task_figures(task.figures, truth)]
     if seen is not None and seen.comparison is not None:
         found = output_figures(seen.comparison)
@@ -86,7 +85,7 @@ def _headline(result: Quantization, work: FloatWork, seen: SideBySide | None, ar
 
 
 def _where(verdict: Verdict) -> str:
-    told = samples(verdict.samples)
+    told = count(verdict.samples, "sample")
     return f"the {told} it was made from: no proof" if verdict.shared else f"{told} held back"
 
 
@@ -100,7 +99,7 @@ def _facts(result: Quantization, around: Around) -> Iterator[Figure]:
     yield Figure("activations", stored.get("activations", ""))
     calibration, done = result.calibration, result.repaired
     if calibration is not None:
-        yield Figure("calibrated on", samples(calibration.statistics.samples))
+        yield Figure("calibrated on", count(calibration.statistics.samples, "sample"))
         if calibration.dataset is not None and calibration.dataset.preprocess is not None:
             yield Figure("images", preprocess_words(calibration.dataset.preprocess))
         if calibration.auto is not None:

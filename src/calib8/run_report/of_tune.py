@@ -8,12 +8,13 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant
 from calib8.model.layer import layer_of
+from calib8.number_texts import percent
 from calib8.quantization.qdq import dequantizer, readable_copy
 from calib8.run_report.around import Around
 from calib8.run_report.layers import Inside, Known, inside
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import Candidates, CandidateShown, Figure, Headline, RunReport, Work
-from calib8.run_report.words import output_figures, percent, size_figures, where_compared
+from calib8.run_report.words import output_figures, size_figures, where_compared
 from calib8.tuning.trial import USUAL, Settings
 from calib8.tuning.tune import Tuning
 

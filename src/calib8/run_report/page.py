@@ -17,6 +17,7 @@ import math
 from string import Template
 from typing import Any, Final
 
+from calib8.number_texts import decibels, percent
 from calib8.report.harmless import harmless_json
 from calib8.run_report.class_table import classes_section
 from calib8.run_report.facts import ID
@@ -36,7 +37,6 @@ from calib8.run_report.sections import (
     work_section,
 )
 from calib8.run_report.told import Channels, LayerRow, RunReport, TensorShown
-from calib8.run_report.words import decibels, percent
 
 _TITLES: Final = {
     "verdict": "Verdict", "models": "Models", "classes": "Classes", "work": "What was done",

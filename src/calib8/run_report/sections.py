@@ -8,6 +8,7 @@ from typing import Final
 
 from rich.filesize import decimal
 
+from calib8.number_texts import NOTHING, decibels
 from calib8.run_report.marked_up import (
     Words,
     breakable,
@@ -20,7 +21,6 @@ from calib8.run_report.marked_up import (
     table,
 )
 from calib8.run_report.told import Answer, Attempt, Figure, LayerRow, RunReport, SampleShown, Work
-from calib8.run_report.words import NOTHING, decibels
 
 
 def verdict_section(report: RunReport, say: Words) -> str:

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Final
 
 from rich.filesize import decimal
 
 from calib8.analysis.comparison import Comparison
 from calib8.data.preprocess import Preprocess
+from calib8.number_texts import count, decibels, percent
 from calib8.parameters import with_both
 from calib8.run_report.told import Figure
 from calib8.tasks.judges.interface import FIGURES
 from calib8.tasks.verdict import Verdict
-
-NOTHING: Final = "–"
-"""Stands where a figure is not known."""
-
-
-def decibels(value: float | None) -> str:
-    """Such as ``41.2 dB``."""
-    if value is None or math.isnan(value):
-        return NOTHING
-    return f"{value:.1f} dB" if math.isfinite(value) else ("exact" if value > 0 else "not finite")
-
-
-def percent(share: float | None, digits: int = 2) -> str:
-    """Such as ``99.50 %``, of a share 0 … 1."""
-    return NOTHING if share is None else f"{100.0 * share:.{digits}f} %"
-
-
-def samples(count: int) -> str:
-    """Such as ``64 samples``."""
-    return f"{count} sample{'s' * (count != 1)}"
 
 
 def where_compared(where: str, note: str, *, compared: bool) -> str:
@@ -68,7 +47,7 @@ def task_figures(figures: Mapping[str, float], truth: str) -> tuple[Figure, ...]
 
 def output_figures(found: Comparison) -> tuple[Figure, ...]:
     """Agreement, and the SQNR of the outputs, of several branches each by itself."""
-    note = f"on {samples(found.images)}"
+    note = f"on {count(found.images, 'sample')}"
     figures = [] if found.agreement is None else [Figure("agreement", percent(found.agreement), note)]
     if found.branches:
         figures += [

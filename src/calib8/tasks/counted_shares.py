@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from calib8.number_texts import percent
+
 
 def share_of(share: float, count: int) -> str:
     """Such as ``96.9 % (31 of 32)``.
@@ -10,4 +12,4 @@ def share_of(share: float, count: int) -> str:
         share: 0 … 1, a whole number of ``count``.
         count: what it is a share of.
     """
-    return f"{100.0 * share:.1f} % ({round(share * count)} of {count})"
+    return f"{percent(share, 1)} ({round(share * count)} of {count})"

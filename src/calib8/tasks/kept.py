@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.number_texts import percent
 from calib8.parameters import Text, parameter
 from calib8.tasks.branches import Branch
 from calib8.tasks.counted_shares import share_of
@@ -105,10 +106,10 @@ def _scores(pairs: Pairs) -> Kept:
     if not of_float:
         return Kept(None, f"FP32 finds nothing above {FOUND:g} in these samples")
     stay, new = both / of_float, 1.0 - both / of_int8 if of_int8 else 0.0
-    text = f"{_percent(stay)} of the scores above {FOUND:g} stay there, {_percent(new)} of them are new"
+    text = f"{percent(stay, 1)} of the scores above {FOUND:g} stay there, {percent(new, 1)} of them are new"
     value = min(stay, 1.0 - new)
     if places:
-        text += f", {_percent(same / places)} keep the class"
+        text += f", {percent(same / places, 1)} keep the class"
         value = min(value, same / places)
     return Kept(value, text, of_float)
 
@@ -193,10 +194,6 @@ def _lines(pairs: Pairs) -> Kept:
 def _string(steps: Array, blank: int) -> list[int]:
     changes = np.flatnonzero(np.diff(steps, prepend=-1))
     return [int(name) for name in steps[changes] if name != blank]
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f} %"
 
 
 _WAYS: Final[Mapping[Kind, Callable[[Pairs], Kept]]] = {

@@ -16,6 +16,7 @@ from typing import Final
 
 import numpy as np
 
+from calib8.number_texts import percent
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judged import Inputs, Records, Runs, judged_records
@@ -167,11 +168,11 @@ def _objects(kept: Records) -> _Judged:
         return _too_few(truths, "of FP32's objects")
     figures = kept.judge.figures(records)
     scored = getattr(kept.judge, "least_score", 0.0)
-    text = f"{_percent(figures['recall'])} of FP32's {truths} objects with scores above {scored:g} "
+    text = f"{percent(figures['recall'], 1)} of FP32's {truths} objects with scores above {scored:g} "
     text += "are found again, "
     if "precision" in figures:
-        text += f"{_percent(1.0 - figures['precision'])} of INT8's {claimed} are new, "
-    text += f"mAP@.5 {_percent(figures['map50'])}, mAP@[.5:.95] {_percent(figures['map'])}"
+        text += f"{percent(1.0 - figures['precision'], 1)} of INT8's {claimed} are new, "
+    text += f"mAP@.5 {percent(figures['map50'], 1)}, mAP@[.5:.95] {percent(figures['map'], 1)}"
     rare = _rarest(records)
     one = {"recall": 1.0 / truths, "precision": 1.0 / max(claimed, 1), "map50": rare, "map": rare}
     return _Judged(figures, truths, text, one)
@@ -192,7 +193,7 @@ def _points(kept: Records) -> _Judged:
     if count < (FEWEST if several else 1):
         return _too_few(count, "of FP32's objects")
     figures = kept.judge.figures(records)
-    text = f"{_percent(figures['found'])} of FP32's {count} objects are found by their points, "
+    text = f"{percent(figures['found'], 1)} of FP32's {count} objects are found by their points, "
     one = {"found": 1.0 / count, "oks": 1.0 / count} if several else {}
     return _Judged(figures, count, f"{text}mean OKS {figures['oks']:.3f}", one)
 
@@ -230,7 +231,7 @@ def _lines(kept: Records) -> _Judged:
         return _too_few(written, "of FP32's lines")
     figures = kept.judge.figures(records)
     text = f"{share_of(figures['lines'], len(records))} of the lines are read as FP32 reads them"
-    text += f", {_percent(figures['character_error'])} of the characters differ"
+    text += f", {percent(figures['character_error'], 1)} of the characters differ"
     return _Judged(figures, len(records), text, {"lines": 1.0 / len(records)})
 
 
@@ -252,7 +253,3 @@ _WAYS: Final[Mapping[str, Callable[[Records], _Judged]]] = {
     "ctc": _lines,
     "classify": _classes,
 }
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.1f} %"

@@ -30,7 +30,7 @@ from calib8.parameters import parameter
 from calib8.repair.repairs import EFFORTS
 from calib8.tuning.trial import Settings, Trial
 
-VERSION: Final = 5
+VERSION: Final = 6
 
 _LOCK: Final = "lock"
 

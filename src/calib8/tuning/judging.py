@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -89,7 +90,10 @@ class _Classes:
 
     def labelled(self) -> _Classes:
         """Those with a label."""
-        rows = self.labels >= 0
+        return self.taken(np.flatnonzero(self.labels >= 0))
+
+    def taken(self, rows: npt.NDArray[np.intp]) -> _Classes:
+        """Those rows, in this order."""
         return _Classes(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
@@ -101,7 +105,7 @@ class _Seen:
     losses: list[F64] = field(default_factory=list)
     classes: list[npt.NDArray[np.intp]] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
-    rows: int = 0
+    names: list[str] = field(default_factory=list)
 
 
 class Judge:
@@ -126,6 +130,7 @@ class Judge:
         wanted: Wanted | None = None,
         meaning: Meaning | None = None,
         runtime: str = ONNXRUNTIME,
+        ranks: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         """Runs the float model on all samples.
 
@@ -140,13 +145,15 @@ class Judge:
             meaning: branches of the outputs: of several the worst has to keep a promised SQNR; None: all of
                 the outputs count as one.
             runtime: what runs the int8 models, one of ``JUDGES``.
+            ranks: name of a sample → its place among them, on which groups of samples depend; where it is
+                not there, samples are taken as they come.
 
         Raises:
             UsageError: model or data lack what the promise is about: class scores, labels.
             Calib8Error: the model cannot be run, or a sample cannot be read.
         """
         self._reference, self._meaning = open_session(reference, threads=threads), meaning
-        self._runtime = runtime
+        self._runtime, self._ranks = runtime, ranks
         self._dataset, self._promise, self._threads, self._progress = dataset, promise, threads, progress
         self._labels_asked = dataset.labels_asked or promise.kind == "drop"
         self.label_note = dataset.label_note
@@ -167,7 +174,7 @@ class Judge:
 
     def _classes(self, dataset: Dataset, run: Callable[[int, Batch], Outputs]) -> _Classes | None:
         """Of all samples; None where the first output is not a row of class scores for each."""
-        found, classified = list[_Classes](), True
+        found, names, classified = list[_Classes](), list[str](), True
         with closing(batches(dataset, 1, self._threads)) as pieces:
             for index, piece in enumerate(pieces):
                 scores = class_scores(run(index, piece)[0])
@@ -176,9 +183,10 @@ class Judge:
                     continue
                 labels = [self._label(piece, row, scores.shape[1]) for row in range(len(scores))]
                 found.append(_Classes(margins(scores), *runner_up(scores), np.array(labels, np.intp)))
+                names += piece.names
         if not (classified and found):
             return None
-        joined = reduce(_Classes.joined, found)
+        joined = reduce(_Classes.joined, found).taken(self._order(names))
         return replace(joined, labels=np.full_like(joined.labels, -1)) if self.label_note else joined
 
     def _looked(self, dataset: Dataset) -> _Classes | None:
@@ -245,7 +253,7 @@ class Judge:
         if other_network(expected, outputs, session):
             raise DataError(session.name, "its outputs have other shapes than the float model's", "Report it")
         seen.energies.append(self._energies(expected, outputs))
-        seen.rows += len(piece.names)
+        seen.names += piece.names
         if self._evidence is not None:
             seen.records += self._evidence.add(piece, expected, outputs)
         scores, coded = class_scores(expected[0]), class_scores(outputs[0])
@@ -275,13 +283,20 @@ class Judge:
             self.label_note, label = self.label_note or f"{piece.names[row]}: {problem}", None
         return -1 if label is None else label
 
+    def _order(self, names: Sequence[str]) -> npt.NDArray[np.intp]:
+        """What brings samples into the order of their ranks."""
+        return np.argsort([self._ranks.get(name, 0) for name in names], kind="stable")
+
     def _told(self, seen: _Seen) -> Figures:
         sqnr, bound, branches = self._sqnr(np.array(seen.energies))
         judging, all_margins = self._judging, self._margins
-        of_task = None if self._evidence is None else self._evidence.told(seen.records)
+        order, rows = self._order(seen.names), len(seen.names)
+        of_task = None
+        if self._evidence is not None:
+            of_task = self._evidence.told([seen.records[place] for place in order])
         if judging is None or all_margins is None:
-            return Figures(*(of_task or (sqnr, bound)), None, None, sqnr, seen.rows, branches)
-        coded, loss = np.concatenate(seen.classes), np.concatenate(seen.losses)
+            return Figures(*(of_task or (sqnr, bound)), None, None, sqnr, rows, branches)
+        coded, loss = np.concatenate(seen.classes)[order], np.concatenate(seen.losses)[order]
         agreement = 100.0 * float(np.mean(judging.best == coded))
         change = change_bound(all_margins.margin, np.ones(len(all_margins.margin)), loss)
         told: dict[str, tuple[float, float]] = {
@@ -293,7 +308,7 @@ class Judge:
             top1 = 100.0 * float(np.mean((coded == judging.labels)[known]))
             few = all_margins.labelled()
             told["drop"] = (self.float_top1 - top1, 100.0 * change_bound(few.margin, few.gain, loss))
-        samples = int(known.sum()) if self._promise.kind == "drop" else seen.rows
+        samples = int(known.sum()) if self._promise.kind == "drop" else rows
         return Figures(*(of_task or told[self._promise.kind]), agreement, top1, sqnr, samples, branches)
 
     def _sqnr(self, energies: F64) -> tuple[float, float, dict[str, float]]:

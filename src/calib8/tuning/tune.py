@@ -20,7 +20,8 @@ from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
-from calib8.notebook import grid, in_notebook, notes, percent
+from calib8.notebook import grid, in_notebook, notes
+from calib8.number_texts import percent
 from calib8.parameters import Text, one_of, parameter
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import ShownProgress, callback_of, draws_progress
@@ -180,7 +181,7 @@ def tune(
     meaning = _meaning(prepared, kept, purpose)
     judging = Judge(
         prepared.model, parts.judging, kept, threads, watching, alike=alike, wanted=wanted,
-        meaning=meaning, runtime=runtime,
+        meaning=meaning, runtime=runtime, ranks=parts.ranks,
     )  # fmt: skip
     floats = prepared.nodes_called(choice.keep_float)
     asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.filesize import decimal
 
-from calib8.notebook import NOTHING, count
+from calib8.number_texts import NOTHING, count
 from calib8.run_report.facts import PageFacts, Unread
 from calib8.run_report.marked_up import breakable, bullets, section
 from calib8.run_report.told import Figure

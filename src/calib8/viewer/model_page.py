@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from calib8.analysis.inspection import Inspection
-from calib8.notebook import NOTHING
+from calib8.number_texts import NOTHING
 from calib8.run_report.marked_up import Words, breakable, bullets, definitions, pill, section, table
 from calib8.run_report.told import Figure
 from calib8.tensors import TensorSpec, shape_text

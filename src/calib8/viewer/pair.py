@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from calib8.notebook import NOTHING
+from calib8.number_texts import NOTHING
 from calib8.run_report.facts import LayerFacts, PageFacts
 from calib8.run_report.told import Figure
 

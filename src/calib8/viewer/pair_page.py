@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from calib8.notebook import NOTHING
+from calib8.number_texts import NOTHING
 from calib8.run_report.facts import LayerFacts, PageFacts, Unread
 from calib8.run_report.marked_up import breakable, loss_cell, note, pill, section
 from calib8.viewer.frame import (
