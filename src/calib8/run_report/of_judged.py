@@ -31,10 +31,12 @@ from calib8.run_report.told import (
 )
 from calib8.run_report.words import (
     NOTHING,
+    agreement_figure,
     decibels,
     output_figures,
     percent,
     size_figures,
+    sqnr_figure,
     task_figures,
     verdict_words,
     where_compared,
@@ -62,7 +64,7 @@ def of_evaluations(
     """
     told = Inside() if model is None else inside(model, _known(seen))
     judged = next((one for one in found if one.sqnr_db is not None or one.agreement is not None), None)
-    figures = [] if judged is None else list(_evaluated(judged))
+    figures = [] if judged is None else list(evaluated(judged))
     agreement = None if judged is None else judged.agreement
     count = 0 if judged is None else judged.images
     headline = _headline(seen, figures, around, "evaluated", agreement, count)
@@ -189,21 +191,29 @@ def _finding(cause: Cause) -> Finding:
     return Finding(where, f"{with_both(cause.reason.text)}{advice}")
 
 
-def _evaluated(one: Evaluation) -> Iterator[Figure]:
+def evaluated(one: Evaluation) -> Iterator[Figure]:
+    """The figures of one model."""
     note = f"{Path(one.model).name}, {one.images} samples"
     if one.top1 is not None:
-        yield Figure("top-1", percent(one.top1), note)
+        yield Figure("top-1", percent(one.top1), note, (("top1", one.top1),))
     if one.agreement is not None:
-        yield Figure("agreement", percent(one.agreement), note)
+        yield agreement_figure(one.agreement, note)
     if len(one.branches) > 1:
-        yield from (Figure(f"SQNR of {b.name}", decibels(b.sqnr_db), note) for b in one.branches)
+        yield from (sqnr_figure(b.sqnr_db, note, b.name) for b in one.branches)
     elif one.sqnr_db is not None:
-        yield Figure("SQNR of the outputs", decibels(one.sqnr_db), note)
+        yield sqnr_figure(one.sqnr_db, note)
     if one.task is not None:
         yield from task_figures(one.task.against_float, "against FP32")
+<<<<<<< ours
         yield from task_figures(one.task.against_labels, "against labels")
     if one.images_per_second is not None:
         yield Figure("speed", f"{one.images_per_second:.1f} images/s", f"in {one.runtime}")
+=======
+        yield from task_figures(one.task.against_labels, "against labels", "labels/")
+    if one.failure is None:
+        speed = one.images_per_second
+        yield Figure("speed", f"{speed:.1f} images/s", f"in {one.runtime}", (("images_per_second", speed),))
+>>>>>>> theirs
 
 
 def _odd(one: Evaluation) -> Iterator[str]:
