@@ -1,14 +1,92 @@
-"""How many processors this process may use, and how many threads a model."""
+"""How many processors this process may use, and how many threads a model.
+
+A container with ``--cpus 1.5`` on a machine of 64 cores sees all of them. Linux lets its threads run until
+1.5 cores' worth of the period is used up, and then stops all of them until the next one begins. With more
+threads than that they only stop more often:
+
+    quota     microseconds of all threads together in each period      cores = quota / period
+    threads = min(cores that may be run on, ⌈quota / period⌉)
+"""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Final
+
+ROOT: Final = Path("/")
+"""Where ``proc`` and ``sys`` lie."""
 
 MOST_THREADS: Final = 256
 """That share a step in calib8's engine; also what a benchmark gives to other runtimes."""
 
 
-def usable_cores() -> int:
-    """Processor cores that this process may use."""
+def usable_cores(root: Path = ROOT) -> int:
+    """Processor cores that this process may use at once, by its affinity and its CPU quota.
+
+    Args:
+        root: where ``proc`` and ``sys`` lie.
+    """
+    return threads_for(allowed_cores(), cpu_quota(root))
+
+
+def threads_for(cores: int, quota: float | None) -> int:
+    """As many as the cores, or as a quota keeps busy, rounded up; at least 1."""
+    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+
+
+def allowed_cores() -> int:
+    """Processor cores that this process may run on, its affinity."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cpu_quota(root: Path = ROOT) -> float | None:
+    """Cores' worth of time that control groups (version 1 or 2) leave to this process; None: all of it.
+
+    The smallest limit counts, of the group that the process is in and of those around it.
+
+    Args:
+        root: where ``proc`` and ``sys`` lie.
+    """
+    limits = [limit for group in _groups(root) if (limit := _limit(group)) is not None]
+    return min(limits, default=None)
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """Folders of the groups, from the outermost one on; those that a container does not see do not exist."""
+    for line in system_text(root / "proc" / "self" / "cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        mounts = ("", "unified") if not controllers else ("cpu", controllers)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        for mount in mounts:
+            group = root / "sys" / "fs" / "cgroup" / mount
+            yield group
+            for part in PurePosixPath(path).parts:
+                if part not in ("/", ".."):  # ".." leads out of what a container sees
+                    group = group / part
+                    yield group
+
+
+def _limit(group: Path) -> float | None:
+    """The limit of one group, in cores."""
+    words = system_text(group / "cpu.max").split()
+    if not words:
+        words = [
+            system_text(group / "cpu.cfs_quota_us").strip(),
+            system_text(group / "cpu.cfs_period_us").strip(),
+        ]
+    if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
+        return None  # "max", or -1
+    quota, period = map(int, words)
+    return quota / period if period > 0 else None
+
+
+def system_text(path: Path) -> str:
+    """What a file of the system holds; nothing where there is none."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

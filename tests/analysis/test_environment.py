@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 import calib8
-from calib8 import _core
+from calib8 import _core, processors
 from calib8.analysis.asked_apart import IMPORT, ask
-from calib8.analysis.cpu_limits import Processor, cpu_quota, processor_here
+from calib8.analysis.cpu_limits import Processor, processor_here
 from calib8.analysis.doctor import doctor
 from calib8.analysis.environment import Environment, Kernels
 from calib8.analysis.environment_findings import TEST_VARIABLES, VARIABLES, findings_of
 from calib8.analysis.required_packages import ADDS, Extra, Package, required_packages
 from calib8.parameters import Text, on_command_line
+from calib8.processors import cpu_quota, usable_cores
 
 ROOT = Path(__file__).parents[2]
 DOCKER = "/docker/0123"
@@ -82,6 +83,40 @@ def machine(folder: Path, files: dict[str, str]) -> Path:
 )
 def test_the_quota_of_control_groups(tmp_path: Path, files: dict[str, str], cores: float | None) -> None:
     assert cpu_quota(machine(tmp_path, files)) == cores
+
+
+@pytest.mark.parametrize(
+    ("allowed", "files", "threads"),
+    [
+        (64, {}, 64),
+        (64, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "150000 100000\n"}, 2),
+        (64, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "200000 100000\n"}, 2),
+        (64, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"}, 64),
+        (64, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "1000 100000\n"}, 1),
+        (4, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "900000 100000\n"}, 4),
+        (
+            64,
+            {
+                "proc/self/cgroup": f"2:cpu,cpuacct:{DOCKER}\n",
+                "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "250000\n",
+                "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+            },
+            3,
+        ),
+    ],
+)
+def test_as_many_threads_as_a_quota_keeps_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: int, files: dict[str, str], threads: int
+) -> None:
+    monkeypatch.setattr(processors, "allowed_cores", lambda: allowed)
+    root = machine(tmp_path, files)
+    assert usable_cores(root) == threads
+    assert replace(processor_here(root), usable=allowed).threads == threads
+
+
+def test_a_quota_of_whole_cores_is_obeyed_and_nothing_to_tell_of(here: Environment) -> None:
+    fine = clean(here)
+    assert findings_of(replace(fine, processor=replace(fine.processor, quota=12.0))) == ()
 
 
 def test_the_processor_has_the_name_that_the_system_gives_it(tmp_path: Path) -> None:
@@ -217,9 +252,9 @@ def test_every_finding_has_a_cure(here: Environment) -> None:
     forced = replace(fine.engine, used="reference")
     refused = Kernels((), "", "", Text("CALIB8_ISA=sse9: is unknown"))
     cases: list[tuple[Environment, str, str]] = [
-        (replace(fine, processor=replace(fine.processor, quota=1.5)), "CPU quota: 64 cores", "--threads 1"),
-        (replace(fine, processor=replace(fine.processor, quota=0.5)), "0.5 cores' worth", "--threads 1,"),
-        (replace(fine, processor=replace(fine.processor, quota=12.5)), "12.5 cores' worth", "--threads 12"),
+        (replace(fine, processor=replace(fine.processor, quota=1.5)), "1.5 cores' worth of time for 2 threads", "--threads 1,"),
+        (replace(fine, processor=replace(fine.processor, quota=0.5)), "for 1 thread: a run stops", "Raise the limit"),
+        (replace(fine, processor=replace(fine.processor, quota=12.5)), "time for 13 threads", "--threads 12,"),
         (replace(fine, engine=plain), "engine: there are only plain loops", "AVX2"),
         (replace(fine, counting=forced, variables={"CALIB8_ISA": "reference"}),
          "counting: runs with reference, because CALIB8_ISA is set", "Unset it"),

@@ -91,14 +91,15 @@ def _kernels(found: Environment) -> Iterator[Finding]:
 
 
 def _processor(found: Environment) -> Iterator[Finding]:
-    quota, threads = found.processor.quota, found.processor.usable
+    quota, threads = found.processor.quota, found.processor.threads
     if quota is not None and quota < threads:
         fitting = max(1, int(quota))
         problem = (
-            f"{threads} cores may be used, but only {quota:g} cores' worth of time: the threads of one run "
-            "stop together whenever it is used up"
+            f"there are {quota:g} cores' worth of time for {threads} thread{'s' * (threads > 1)}: a run stops "
+            "whenever it is used up"
         )
-        cure = f"Give {parameter('threads', fitting)}, or raise the limit of the container or service"
+        fewer = f"Give {parameter('threads', fitting)}, or raise" if fitting < threads else "Raise"
+        cure = f"{fewer} the limit of the container or service"
         yield _finding("CPU quota", problem, cure)
 
 
