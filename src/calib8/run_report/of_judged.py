@@ -204,16 +204,10 @@ def evaluated(one: Evaluation) -> Iterator[Figure]:
         yield sqnr_figure(one.sqnr_db, note)
     if one.task is not None:
         yield from task_figures(one.task.against_float, "against FP32")
-<<<<<<< ours
-        yield from task_figures(one.task.against_labels, "against labels")
-    if one.images_per_second is not None:
-        yield Figure("speed", f"{one.images_per_second:.1f} images/s", f"in {one.runtime}")
-=======
         yield from task_figures(one.task.against_labels, "against labels", "labels/")
-    if one.failure is None:
-        speed = one.images_per_second
+    speed = one.images_per_second
+    if speed is not None:
         yield Figure("speed", f"{speed:.1f} images/s", f"in {one.runtime}", (("images_per_second", speed),))
->>>>>>> theirs
 
 
 def _odd(one: Evaluation) -> Iterator[str]:

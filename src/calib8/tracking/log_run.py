@@ -12,7 +12,6 @@ from calib8.analysis.model_pair import Model
 from calib8.analysis.speed import Benchmark
 from calib8.data.reading import NOTHING_READ, Reading
 from calib8.data.samples import DataSource
-from calib8.errors import UsageError
 from calib8.files import check_model_file, checked_path
 from calib8.progress import ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of

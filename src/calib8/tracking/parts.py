@@ -81,7 +81,7 @@ def _timing(found: Benchmark, timing: Timing, chosen: bool) -> Part:
 def _model(one: Evaluation) -> Part:
     numbers = [pair for figure in evaluated(one) for pair in figure.numbers]
     numbers += [] if one.top5 is None else [("top5", one.top5)]
-    numbers += [] if one.failure is not None else [("seconds", one.seconds)]
+    numbers += [] if one.seconds is None else [("seconds", one.seconds)]
     if one.own is not None:
         numbers += [(f"own/{name}", value) for name, value in one.own.against_float.items()]
     parameters = {"runtime": one.runtime, "samples": str(one.images)}

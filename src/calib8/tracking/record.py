@@ -1,9 +1,9 @@
 """What a tracker is told of a run: values without any tracker, under the same names in each of them.
 
-    figures    name → number                 sqnr_db/boxes → 31.4
-    odd        name → inf, -inf or nan       figures that no tracker can draw, as words
-    table      rows of layers, in the order of the network
-    series     column → value of each layer  layers/local_sqnr_db → 40.1, 38.7 …
+figures    name → number                 sqnr_db/boxes → 31.4
+odd        name → inf, -inf or nan       figures that no tracker can draw, as words
+table      rows of layers, in the order of the network
+series     column → value of each layer  layers/local_sqnr_db → 40.1, 38.7 …
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a result and what a page tells of it to a record: a figure has one value on the page and in trackers."""
+"""From a result and what a page tells of it to a record: a figure is the same on the page and in trackers."""
 
 from __future__ import annotations
 

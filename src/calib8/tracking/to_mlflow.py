@@ -106,16 +106,17 @@ def _nested(client: Any, experiment: str, parent: str, part: Part) -> None:
 
 
 def _batches(
-    client: Any, run: str, parameters: Mapping[str, str], figures: Mapping[str, float], tags: Mapping[str, str]
-) -> None:
+    client: Any, run: str, parameters: Mapping[str, str], figures: Mapping[str, float],
+    tags: Mapping[str, str],
+) -> None:  # fmt: skip
     """Parameters, figures and tags, as many at a time as MLflow takes."""
     from mlflow.entities import Param, RunTag
 
     known = {plain_name(name): value[:_PARAMETER] for name, value in parameters.items() if value}
     for piece in in_pieces([Param(*one) for one in known.items()], 100):
         client.log_batch(run, params=piece)
-    for piece in in_pieces([RunTag(name, value[:_TAG]) for name, value in tags.items() if value], 100):
-        client.log_batch(run, tags=piece)
+    for tagged in in_pieces([RunTag(name, value[:_TAG]) for name, value in tags.items() if value], 100):
+        client.log_batch(run, tags=tagged)
     _metrics(client, run, [(name, number, 0) for name, number in finite(figures).items()])
 
 

@@ -1,7 +1,7 @@
 """Runs for TensorBoard: a folder per run with one file of events, the page and the models.
 
     FOLDER/quantize-net.int8.onnx-20261128-043300/
-        events.out.tfevents.…   scalars, series by layer or part, tables and the verdict as text, hyperparameters
+        events.out.tfevents.…   scalars, series, tables and the verdict as text, hyperparameters
         report.html
 
 The events are written with the package ``tensorboard``, without TensorFlow or torch.
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calib8.files import atomic_output
 from calib8.analysis.model_bytes import files_of_model
+from calib8.files import atomic_output
 from calib8.tracking.destination import Destination
 from calib8.tracking.record import RunRecord, Table, finite, odd, plain_name
 from calib8.tracking.tracker import check_folder, check_installed
@@ -117,11 +117,14 @@ def _values(record: RunRecord) -> Iterator[tuple[int, Any]]:
 
 def _text(tag: str, text: str) -> Any:
     from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.compat.tensorflow_stub.dtypes import string
     from tensorboard.plugins.text import metadata
     from tensorboard.util.tensor_util import make_tensor_proto
 
     about = metadata.create_summary_metadata(tag, "")
-    return Summary.Value(tag=tag, metadata=about, tensor=make_tensor_proto(text.encode("utf-8"), dtype=object))
+    return Summary.Value(
+        tag=tag, metadata=about, tensor=make_tensor_proto(text.encode("utf-8"), dtype=string)
+    )
 
 
 def _two_columns(entries: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
 """Runs in Weights & Biases: config, summary, series, tables, the page, models as an artifact.
 
-``WANDB_MODE=offline`` keeps a run in the folder ``wandb`` (or ``WANDB_DIR``), from where ``wandb sync`` sends it.
+``WANDB_MODE=offline`` keeps a run in the folder ``wandb`` (or ``WANDB_DIR``); ``wandb sync`` sends it from there.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WandbRuns:
             run.finish(exit_code=1)
             raise
         run.finish()
-        return str(run.url or Path(run.dir).parent)
+        return str(Path(run.dir).parent if run.offline else run.url)
 
 
 def _tell(run: Any, record: RunRecord) -> None:
@@ -105,9 +105,7 @@ def _table(table: Table) -> Any:
     import wandb
 
     numbers = [all(not isinstance(cell, str) for cell in table.column(name)) for name in table.columns]
-    rows = [
-        [_cell(cell, number) for cell, number in zip(row, numbers, strict=True)] for row in table.rows
-    ]
+    rows = [[_cell(cell, number) for cell, number in zip(row, numbers, strict=True)] for row in table.rows]
     return wandb.Table(columns=list(table.columns), data=rows)
 
 

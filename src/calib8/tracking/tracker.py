@@ -37,7 +37,7 @@ class Tracker(Protocol):
 
 @contextmanager
 def told(destination: Destination, problem: str, cure: str) -> Iterator[None]:
-    """Whatever goes wrong in the block, in the words of calib8 and without secrets; its warnings are not shown.
+    """Whatever goes wrong in the block, in the words of calib8, without secrets; warnings are not shown.
 
     Raises:
         OutputError: something did.
