@@ -1,6 +1,6 @@
 """Runs in Weights & Biases: config, summary, series, tables, the page, models as an artifact.
 
-``WANDB_MODE=offline`` keeps a run in the folder ``wandb`` (or ``WANDB_DIR``); ``wandb sync`` sends it from there.
+``WANDB_MODE=offline`` keeps a run in the folder ``wandb`` or ``WANDB_DIR``; ``wandb sync`` sends it later.
 """
 
 from __future__ import annotations
