@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,25 @@ from calib8.tracking.to_mlflow import MlflowRuns
 pytest.importorskip("mlflow")
 
 
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One for all tests: MLflow takes seconds to make it."""
+    return f"sqlite:///{tmp_path_factory.mktemp('mlflow')}/runs.db"
+
+
 @pytest.fixture
-def uri(tmp_path: Path) -> str:
-    """A database of the test's own: MLflow keeps those open that it knows by name."""
-    return f"sqlite:///{tmp_path}/runs.db"
+def uri(database: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """The database, with an experiment of the test's own."""
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", request.node.name)
+    return database
 
 
-def runs(uri: str, experiment: str = "calib8") -> tuple[Any, list[Any]]:
+def runs(uri: str, experiment: str = "") -> tuple[Any, list[Any]]:
     """The client, and all runs, the first one first."""
     from mlflow.tracking import MlflowClient
 
     client = MlflowClient(uri)
-    found = client.get_experiment_by_name(experiment)
+    found = client.get_experiment_by_name(experiment or os.environ["MLFLOW_EXPERIMENT_NAME"])
     return client, sorted(client.search_runs([found.experiment_id]), key=lambda run: run.info.start_time)
 
 
@@ -104,15 +112,14 @@ def test_odd_figures_are_words_and_long_texts_are_cut(uri: str, tmp_path: Path) 
     assert json.loads(read(client, run, "layers.json", tmp_path))["data"][0][1] == "-inf"
 
 
-def test_the_environment_names_experiment_and_place(
-    uri: str, small: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_names_the_place(uri: str, small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
+    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME")
     calib8.log_run(small.made, "mlflow")
-    assert runs(uri, "mine")[1]
+    assert len(runs(uri, "calib8")[1]) >= 1
 
 
+@pytest.mark.filterwarnings("ignore")  # of MLflow, in what the user calls
 def test_a_run_of_the_users_own_stays_open(uri: str, small: Any) -> None:
     import mlflow
 
@@ -125,4 +132,6 @@ def test_a_run_of_the_users_own_stays_open(uri: str, small: Any) -> None:
             mlflow.log_metric("after", 1.0)
     finally:
         mlflow.set_tracking_uri(None)
-    assert not runs(uri, "Default")[1][0].data.params
+    own, other = runs(uri)[1][:2]
+    assert own.info.run_id == mine.info.run_id and own.data.metrics == {"after": 1.0}
+    assert not own.data.params and other.data.params

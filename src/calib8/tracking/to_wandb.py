@@ -80,9 +80,11 @@ def _tell(run: Any, record: RunRecord) -> None:
     for row in _rows_of_series(record):
         run.log(row)
     tables = {"layers_table": record.layers, f"{record.noun}_table": record.table_of_parts()}
-    run.log({name: _table(table) for name, table in tables.items() if table.rows})
+    whole: dict[str, Any] = {name: _table(table) for name, table in tables.items() if table.rows}
     if record.page:
-        run.log({"report": wandb.Html(record.page, inject=False)})
+        whole["report"] = wandb.Html(record.page, inject=False)
+    if whole:
+        run.log(whole)
     if record.models:
         artifact = wandb.Artifact(f"{record.command}-model", type="model")
         for file in (file for model in record.models for file in files_of_model(model)):
