@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,28 @@ def test_a_server_that_does_not_answer_and_its_password() -> None:
         with pytest.raises(OutputError, match=r"cannot be told of a run .*refused") as caught:
             checked_trackers(f"mlflow:{address}")
     assert "secret" not in str(caught.value) and "***@127.0.0.1" in str(caught.value)
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    """A server that repeats a secret."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.end_headers()
+        self.wfile.write(b"me and secret are not known")
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_what_a_server_says_is_told_without_secrets() -> None:
+    pytest.importorskip("mlflow")
+    with HTTPServer(("127.0.0.1", 0), _Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(OutputError, match=r"401.*\*\*\* are not known") as caught:
+            checked_trackers(f"mlflow:http://me:secret@127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert "secret" not in str(caught.value)
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,3 +88,21 @@ def test_odd_figures_are_words() -> None:
     assert run["project"] == "calib8"
     assert (run["summary"]["sqnr_db"], run["summary"]["agreement"]) == ("inf", 0.5)
     assert [row["layers/local_sqnr_db"] for row in run["history"] if "layers/local_sqnr_db" in row] == [2.0]
+
+
+def test_a_server_that_does_not_answer() -> None:
+    code = """
+import os, socket
+from calib8.errors import OutputError
+from calib8.tracking.trackers import checked_trackers
+with socket.socket() as taken:  # bound, but nobody listens
+    taken.bind(("127.0.0.1", 0))
+    os.environ |= {"WANDB_MODE": "online", "WANDB_BASE_URL": f"http://127.0.0.1:{taken.getsockname()[1]}"}
+    try:
+        checked_trackers("wandb:team/project")
+    except OutputError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert "cannot be told of a run (ConnectionRefusedError" in done.stdout, done.stderr
+    assert "set WANDB_MODE=offline" in done.stdout

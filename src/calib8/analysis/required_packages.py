@@ -17,11 +17,14 @@ ADDS: Final = {
     "bench": "other tools, to compare with in benchmarks",
     "docs": "the documentation as a site",
     "litert": "TFLite models in LiteRT",
+    "mlflow": "runs in MLflow",
     "openvino": "models in OpenVINO",
     "qat": "PyTorch modules: quantization, training",
     "report": "charts on one HTML page",
+    "tensorboard": "runs for TensorBoard",
     "test": "what the tests need",
     "train-demo": "training of the demo network",
+    "wandb": "runs in Weights & Biases",
 }
 """Extra → what can be done with it."""
 
@@ -31,7 +34,7 @@ RUNTIMES: Final = (
 )  # fmt: skip
 """Packages that bring the module ``onnxruntime``, all of them in one folder."""
 
-_MODULES: Final = {"pillow": "PIL"}
+_MODULES: Final = {"mlflow-skinny": "mlflow", "pillow": "PIL"}
 """Package → its module, where that is not its name."""
 
 _REQUIREMENT: Final = re.compile(r"\s*([\w.-]+)\s*(?:\[[^\]]*\])?\s*\(?([^;)]*)\)?\s*(?:;(.*))?")

@@ -34,11 +34,12 @@ class WandbRuns:
         """See ``Tracker``: the folder can be written to; online, the server knows the key."""
         check_installed(self.destination, "wandb")
         check_folder(Path(os.environ.get("WANDB_DIR") or ".").absolute())
-        if os.environ.get("WANDB_MODE", "online") in ("offline", "disabled", "dryrun"):
-            return
         import wandb
 
-        check_reachable(wandb.Settings().base_url)
+        settings = wandb.setup().settings
+        if settings.mode in ("offline", "disabled", "dryrun"):
+            return
+        check_reachable(settings.base_url)
         if wandb.Api(timeout=_ANSWER).viewer is None:
             raise PermissionError("nobody is logged in; run: wandb login")
 
