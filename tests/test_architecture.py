@@ -42,7 +42,7 @@ ROOMS = (
     {"pipeline", "judge"},
     {"demo", "remedies", "tuning"},
     {"run_report"},
-    {"viewer"},
+    {"viewer", "tracking"},
     {"cli"},
     {"__main__"},
     {"__init__"},

@@ -41,7 +41,7 @@ def collect(progress: Any) -> calib8.Collection:
 def test_these_functions_tell_their_progress() -> None:
     assert set(FUNCTIONS) == {
         *("benchmark", "calibrate", "collect_statistics", "compare", "diagnose", "evaluate", "inspect"),
-        *("quantize", "tune", "write_report"),
+        *("log_run", "quantize", "tune", "write_report"),
     }
 
 

@@ -64,6 +64,7 @@ PUBLIC = {
     "export",
     "inspect",
     "lint",
+    "log_run",
     "merge_statistics",
     "preflight",
     "preset",

@@ -69,6 +69,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
         "told_outputs", "verdict",
     ),
     "tflite_models": ("check_tflite", "litert_factors"),
+    "tracking": ("destinations",),
     "training": ("learned_scales", "out_of_place"),
     "tuning": ("costs", "promise", "recipes", "search", "split"),
     "viewer": ("pair_of_reports", "reports_listed", "viewer_place"),

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from calib8.table import CalibrationTable as CalibrationTable
     from calib8.table import Range as Range
     from calib8.tasks.purpose import Purpose as Purpose
+    from calib8.tracking.log_run import log_run as log_run
     from calib8.tuning.promise import Promises as Promises
     from calib8.tuning.search_choice import SearchChoice as SearchChoice
     from calib8.tuning.tune import Tuning as Tuning
@@ -125,6 +126,7 @@ _HOMES: Final[dict[str, str]] = {
     "export": "delivery.exporting",
     "inspect": "analysis.inspection",
     "lint": "analysis.lint",
+    "log_run": "tracking.log_run",
     "merge_statistics": "calibration.merge",
     "preflight": "judge",
     "preset": "data.presets",

@@ -145,7 +145,7 @@ def test_fast_reads_no_sample_twice_and_runs_no_float_model_for_itself(
     monkeypatch.setattr(held_back, "float_outputs", of_int8_graphs)
     monkeypatch.setattr("calib8.int8_model.choose_samples", None)
     found = calib8.quantize(network(), {"x": IMAGES}, effort="fast")
-    assert found.repaired is not None and found.repaired.held_back == 16
+    assert found.repaired is not None and found.repaired.held_back == 32
     assert len(coded) == 1 + any(step.layers for step in found.repaired.steps)
 
 

@@ -199,7 +199,10 @@ def test_a_channel_without_room_keeps_its_bias() -> None:
     result, report = correct_biases(candidate, data_of(runs))
     found = result.correction(report.layers[0]).bias
     assert found is not None and found[2] == bias[2] and np.all((found != bias)[np.arange(8) != 2])
-    assert report.notes == ("channels that keep their bias, as int32 has no room for a new one: 'y' (1)",)
+    assert report.notes == (
+        "channels that keep the bias they had, 1, as the better one does not fit int32 with their small "
+        "scale; nothing to do: 'y' (1)",
+    )
     after = coded_layers(result, result.quantized())[0]
     assert np.array_equal(before.weight.real, after.weight.real)
 

@@ -237,7 +237,7 @@ def test_an_alternative_may_be_several_repairs_in_turn(monkeypatch: pytest.Monke
     step = repair_by_effort(fine, samples(), "fast", threads=1).steps[0]
     assert step.names == ("equalize-activations-tight", "round")
     assert step.name == "equalize-activations-tight, round"
-    assert step.kept and step.notes[-1].startswith("mean error of a layer by its weights")
+    assert step.kept and step.notes[-1].startswith("rounding errors of weights")
     assert len(step.layers) == sum(node.op_type in ("Conv", "Gemm") for node in fine.model.graph)
 
 

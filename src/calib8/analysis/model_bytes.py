@@ -1,4 +1,4 @@
-"""How many bytes a model has on disk."""
+"""The files of a model on disk, and how many bytes they have."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from pathlib import Path
 
 def model_bytes_on_disk(path: Path) -> int:
     """Size in bytes of an .onnx file and its external data, or of any other file that runs."""
+    return sum(file.stat().st_size for file in files_of_model(path))
+
+
+def files_of_model(path: Path) -> tuple[Path, ...]:
+    """An .onnx file and those of its external data, or any other file that runs."""
     from calib8.engine.plan_file import claims_to_be_plan
     from calib8.program.magic import is_program_file
     from calib8.tflite.magic import claims_to_be_tflite
 
     if is_program_file(path) or claims_to_be_plan(path) or claims_to_be_tflite(path):
-        return path.stat().st_size
+        return (path,)
     import onnx
 
     path = path.resolve()  # constants lie beside the file that a link leads to
@@ -23,4 +28,4 @@ def model_bytes_on_disk(path: Path) -> int:
         for entry in tensor.external_data
         if entry.key == "location"
     }
-    return sum(file.stat().st_size for file in (path, *(path.parent / location for location in locations)))
+    return (path, *(path.parent / location for location in sorted(locations)))

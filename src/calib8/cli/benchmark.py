@@ -17,6 +17,7 @@ from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import breakdown_document, say_breakdown, timing_document, timing_table
 from calib8.cli.terminal import open_terminal
+from calib8.cli.tracking import LogOptions
 from calib8.errors import UsageError
 from calib8.parameters import on_command_line
 from calib8.processors import MOST_THREADS
@@ -51,7 +52,9 @@ class BenchmarkOptions:
     shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
 
 
-def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: ReportOptions) -> None:
+def benchmark(
+    models: ModelsArgument, *, options: BenchmarkOptions, logging: LogOptions, report: ReportOptions
+) -> None:
     """Measure how fast models run.
 
     Every runtime gets the same inputs and the same number of threads. They are run in turns, so that what
@@ -67,6 +70,7 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, models)
+    log = logging.opened(models)
     threads, runtimes = read_threads(options.threads), read_names(options.runtime)
     shapes = read_shapes(options.shape or ())
 
@@ -88,8 +92,10 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
         terminal.say(f"note: {on_command_line(note)}")
     if report.json is not None:
         write_json(report.json, _document(found.timings, found.breakdowns if options.profile else None))
+    log.tell_benchmark(terminal, found)
     if found.failures and runtimes is not None:
         raise typer.Exit(found.failures[0].exit_code)
+    log.end()
 
 
 def _document(timings: Sequence[Timing], breakdowns: Sequence[Breakdown] | None) -> dict[str, Any]:

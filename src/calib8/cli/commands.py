@@ -17,7 +17,7 @@ import typer
 
 from calib8.cli.help_pages import HelpfulCommand, example_of
 from calib8.cli.terminal import escaped
-from calib8.cli.typed import as_typed, refuse_addresses
+from calib8.cli.typed import as_typed, refuse_addresses, remember_options
 from calib8.errors import Calib8Error
 from calib8.parameters import on_command_line
 
@@ -66,6 +66,7 @@ def as_command(function: Callable[..., None], kept: Kept | None = None) -> Calla
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     def command(**values: Any) -> None:  # Typer passes what it parsed by name
+        remember_options(values)
         with_groups = dict(values)
         for name, group in groups.items():
             with_groups[name] = group(**{field.name: with_groups.pop(field.name) for field in fields(group)})

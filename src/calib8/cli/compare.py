@@ -25,6 +25,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.render import plain_table, say_missing
 from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.cli.tracking import LogOptions
 from calib8.number_texts import NOTHING, count, decibels_cell, percent, percent_cell
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def compare(
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     page: PageOption = None,
+    logging: LogOptions,
     report: ReportOptions,
 ) -> None:
     """Show what every layer loses.
@@ -82,6 +84,7 @@ def compare(
     terminal = open_terminal(report.quiet)
     check_report(page)
     check_outputs({"--json": report.json, "--report": page}, [fp32, int8, data])
+    log = logging.opened([int8])
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
 
     from calib8.analysis import compare as analysis
@@ -103,8 +106,9 @@ def compare(
         write_json(report.json, _document(found))
     write_run_report(
         terminal, page, found, times, fp32=fp32, int8=int8, reading=asked, purpose=purpose,
-        cure=diagnose_command(fp32, int8, data, reading, preprocess),
+        cure=diagnose_command(fp32, int8, data, reading, preprocess), log=log,
     )  # fmt: skip
+    log.end()
 
 
 def comparison_table(found: Comparison, top: int) -> Table:

@@ -21,6 +21,7 @@ from calib8.cli.render import both_measures, branch_line, plain_table, say_missi
 from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.cli.tracking import LogOptions
 from calib8.number_texts import NOTHING, count, decibels_cell, percent, percent_cell
 from calib8.parameters import on_command_line
 
@@ -50,6 +51,7 @@ def diagnose(
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     page: PageOption = None,
+    logging: LogOptions,
     report: ReportOptions,
 ) -> None:
     """Find out why an INT8 model lost its accuracy, and what helps.
@@ -60,6 +62,7 @@ def diagnose(
     terminal = open_terminal(report.quiet)
     check_report(page)
     check_outputs({"--json": report.json, "--report": page}, [fp32, int8, data])
+    log = logging.opened([] if int8 is None else [int8])
     models = [path for path in (int8, fp32) if path is not None]
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
@@ -80,8 +83,9 @@ def diagnose(
         write_json(report.json, _document(found, fp32, int8, commands))
     write_run_report(
         terminal, page, found, times, fp32=fp32, int8=int8, reading=asked, purpose=purpose,
-        command=shlex.split(commands[0]) if commands else (),
+        command=shlex.split(commands[0]) if commands else (), log=log,
     )  # fmt: skip
+    log.end()
 
 
 def layer_table(found: Treatment, top: int) -> Table:

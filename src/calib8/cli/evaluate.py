@@ -25,6 +25,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.render import evaluation_table, say_branches, say_missing, task_tables
 from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import open_terminal
+from calib8.cli.tracking import LogOptions
 from calib8.parameters import on_command_line
 
 ModelsArgument = Annotated[
@@ -54,6 +55,7 @@ def evaluate(
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     page: PageOption = None,
+    logging: LogOptions,
     report: ReportOptions,
 ) -> None:
     """Compare accuracy, speed and size of models.
@@ -70,6 +72,7 @@ def evaluate(
     terminal = open_terminal(report.quiet)
     check_report(page)
     check_outputs({"--json": report.json, "--report": page}, [*models, data, labels])
+    log = logging.opened(models)
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8 import judge
@@ -97,7 +100,9 @@ def evaluate(
         write_json(report.json, evaluation_document(results))
     two = diagnose_command(models[0], models[1], data, reading, preprocess) if len(models) == 2 else []
     write_run_report(
-        terminal, page, results, times, fp32=None, int8=None, reading=reading_asked, purpose=purpose, cure=two
-    )
+        terminal, page, results, times, fp32=None, int8=None, reading=reading_asked, purpose=purpose,
+        cure=two, log=log,
+    )  # fmt: skip
     if any(result.failure is not None for result in results):
         raise typer.Exit(1)
+    log.end()

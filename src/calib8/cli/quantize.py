@@ -48,6 +48,7 @@ from calib8.cli.steps import (
     say_calibration,
 )
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.cli.tracking import LogOptions
 from calib8.cli.verdict import Asked, Written, meaning_document, next_command, say_outcome, verdict_document
 from calib8.errors import UsageError
 from calib8.files import check_written_model
@@ -199,6 +200,7 @@ def quantize(
     shape: ShapeOption = None,
     preprocessing: PreprocessOptions,
     page: PageOption = None,
+    logging: LogOptions,
     report: ReportOptions,
 ) -> None:
     """Make an INT8 model from a float one.
@@ -216,6 +218,7 @@ def quantize(
     check_report(page)
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
     check_written_model(output, "--output")
+    log = logging.opened([output])
     check_kind("--table", new_table, TABLE)
     _check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
     check_repairs(repairs, data, _in_place_of_data(old_table, from_stats))
@@ -242,8 +245,9 @@ def quantize(
         _write_json(report.json, model, output, new_table or old_table, outcome, command)
     write_run_report(
         terminal, page, outcome.result, request.times, fp32=model, int8=output, reading=request.reading,
-        purpose=request.purpose, command=command,
+        purpose=request.purpose, command=command, log=log,
     )  # fmt: skip
+    log.end()
 
 
 def _say(terminal: Terminal, result: Quantization, told: tuple[str, ...]) -> None:

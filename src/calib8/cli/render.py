@@ -193,7 +193,8 @@ def _quantized_where(found: ModelInspection) -> str:
     macs = "" if found.coded_share is None else f", {100 * found.coded_share:.3g} % of the MACs"
     if found.kind == "float":
         return (
-            f"would be quantized in the file{macs}; inspect that for what calib8's engine computes in float"
+            f"would be quantized{macs}; what calib8's engine would compute in float "
+            "is told by inspect of the INT8 file"
         )
     if any(layer.engine is None for layer in found.layers):
         return f"quantized in the file{macs}"

@@ -12,6 +12,8 @@ from calib8.cli.options import ReadingOptions
 from calib8.cli.outputs import model_bytes_on_disk
 from calib8.cli.progress import shown_progress
 from calib8.cli.terminal import Terminal
+from calib8.cli.tracking import Log
+from calib8.errors import Calib8Error
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
@@ -51,8 +53,9 @@ def write_run_report(
     purpose: Purpose,
     command: Sequence[str] = (),
     cure: Sequence[str] = (),
+    log: Log,
 ) -> None:
-    """Writes the page and says so; nothing where none was asked for.
+    """Writes the page and says so, and tells trackers of it; nothing where none was asked for.
 
     Args:
         terminal: to say it on.
@@ -64,16 +67,17 @@ def write_run_report(
         purpose: what the outputs mean.
         command: to go on with; empty: none.
         cure: to go on with where something is lost; empty: ``command``.
+        log: trackers.
 
     Raises:
         Calib8Error: what can be wrong with models, data or the page.
     """
-    if path is None:
+    if path is None and not log.trackers:
         return
     timings = times.told()
     from calib8.run_report.around import Around
     from calib8.run_report.environment import environment
-    from calib8.run_report.write import Asked, write_told
+    from calib8.run_report.write import Asked, told_of, write_page
 
     sizes = tuple(None if file is None else model_bytes_on_disk(file) for file in (fp32, int8))
     around = Around(
@@ -85,9 +89,19 @@ def write_run_report(
         environment(reading.threads),
         shlex.join(cure),
     )
-    with shown_progress(terminal, "writing the report") as progress:
-        write_told(result, path, Asked(reading, purpose, around, progress, typed=True))
-    terminal.say(f"report {path}")
+    try:
+        with shown_progress(terminal, "writing the report") as progress:
+            report = told_of(result, Asked(reading, purpose, around, progress, typed=True))
+    except Calib8Error as error:
+        if path is not None:
+            raise
+        log.failed(error)
+        return
+    if path is not None:
+        write_page(path, report, typed=True)
+        terminal.say(f"report {path}")
+    if log.trackers:
+        log.tell(terminal, result, report)
 
 
 def diagnose_command(

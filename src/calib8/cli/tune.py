@@ -33,6 +33,7 @@ from calib8.cli.render import plain_table, say_sizes
 from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import look_at_data
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.cli.tracking import LogOptions
 from calib8.errors import PromiseError
 from calib8.files import check_written_model
 from calib8.number_texts import NOTHING, count, percent, percent_cell
@@ -169,6 +170,7 @@ def tune(
     meaning: MeaningOptions,
     preprocessing: PreprocessOptions,
     page: PageOption = None,
+    logging: LogOptions,
     report: ReportOptions,
 ) -> None:
     """Find the cheapest INT8 model that keeps a promise.
@@ -186,6 +188,7 @@ def tune(
     outputs = {"--output": out, "--json": report.json, "--report": page}
     check_outputs(outputs, [model, data, labels, judges])
     check_written_model(out, "--output")
+    log = logging.opened([out])
     promised, choice = promises.promises(), search.choice()
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing)
     reading, times = options.of(data, preprocess, labels), StageTimes()
@@ -202,10 +205,12 @@ def tune(
     _say(terminal, model, found)
     judged = reading if judges is None else replace(reading, data=judges)
     write_run_report(
-        terminal, page, found, times, fp32=model, int8=found.path, reading=judged, purpose=purpose
-    )
+        terminal, page, found, times, fp32=model, int8=found.path, reading=judged, purpose=purpose,
+        log=replace(log, models=(found.path,) if log.models else ()),
+    )  # fmt: skip
     if not found.kept:
         raise _broken_promise(found)
+    log.end()
 
 
 def _output(model: Path, output: Path | None) -> Path:

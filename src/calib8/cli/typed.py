@@ -19,6 +19,21 @@ _TYPED: Final[dict[str, str]] = {}
 """Text of a path → what was typed, where that is another text; of the last command of this process."""
 
 
+_OPTIONS: Final[dict[str, Any]] = {}
+"""Arguments and options of the last command of this process: parameter → value."""
+
+
+def remember_options(values: Mapping[str, Any]) -> None:
+    """Keeps the arguments and options of a command as they were parsed."""
+    _OPTIONS.clear()
+    _OPTIONS.update(values)
+
+
+def options_of_the_command() -> Mapping[str, Any]:
+    """Arguments and options of the command that runs: parameter → value."""
+    return _OPTIONS
+
+
 def remember(words: Sequence[str]) -> None:
     """Keeps the words of a command, before anything is made of them."""
     values = [part for word in words for part in (word, word.partition("=")[2]) if part]

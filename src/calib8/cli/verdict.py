@@ -168,10 +168,10 @@ def _in_float(result: Quantization) -> str:
     if not found.layers:
         return "none of the multiply-accumulates"
     shown = found.layers[:_LAYERS_SHOWN]
-    each = [f"{one.node} {percent(one.share)} % ({one.reason})" for one in shown]
+    each = [f"{one.node} {percent(one.share)} ({one.reason})" for one in shown]
     more = len(found.layers) - len(shown)
     each += [f"{count(more, 'more layer')}"] * (more > 0)
-    return f"{percent(found.share)} % of the multiply-accumulates: {'; '.join(each)}"
+    return f"{percent(found.share)} of the multiply-accumulates: {'; '.join(each)}"
 
 
 def _more_samples(result: Quantization) -> str:

@@ -11,6 +11,9 @@ import numpy as np
 from calib8.repair.candidate import Candidate, RepairReport
 from calib8.repair.coded_layers import CodedLayer, Doubles, Floats
 
+NAMED: Final = 3
+"""So many layers a note names."""
+
 FLOAT32_STEP: Final = 2.0**-24
 """Half the distance from 1 to the next float32: what less than this share of a bias changes nothing."""
 
@@ -74,8 +77,13 @@ def put_biases(
 def _notes(layers: Sequence[CodedLayer], biases: Sequence[NewBias]) -> Iterator[str]:
     kept = [new for new in biases if new.kept]
     if kept:
-        names = ", ".join(f"'{new.layer.name}' ({new.kept})" for new in kept)
-        yield f"channels that keep their bias, as int32 has no room for a new one: {names}"
+        most = sorted(kept, key=lambda new: -new.kept)[:NAMED]
+        names = ", ".join(f"'{new.layer.name}' ({new.kept})" for new in most)
+        more = f" and {len(kept) - NAMED} more layers" if len(kept) > NAMED else ""
+        yield (
+            f"channels that keep the bias they had, {sum(new.kept for new in kept)}, as the better one does "
+            f"not fit int32 with their small scale; nothing to do: {names}{more}"
+        )
     without = [f"'{layer.name}'" for layer in layers if not layer.layer.takes_bias]
     if without:
         yield f"MatMul has no place for a bias: {', '.join(without)}"

@@ -74,7 +74,11 @@ def second_order_rounding(
         if np.any(new < old):
             changed[layer.name] = found
             shares.append(float(np.sum(new) / np.sum(old)))
-    notes = (f"mean error of a layer by its weights: {np.mean(shares):.0%} of what it was",) if shares else ()
+    notes = (
+        (f"rounding errors of weights: {np.mean(shares):.0%} of the error that plain rounding leaves",)
+        if shares
+        else ()
+    )
     report = RepairReport(tuple(changed), (*notes, *passed_over(layers)))
     return with_rows(candidate, changed), report
 

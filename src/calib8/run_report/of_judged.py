@@ -30,7 +30,15 @@ from calib8.run_report.told import (
     RunReport,
     Work,
 )
-from calib8.run_report.words import output_figures, size_figures, task_figures, verdict_words, where_compared
+from calib8.run_report.words import (
+    agreement_figure,
+    output_figures,
+    size_figures,
+    sqnr_figure,
+    task_figures,
+    verdict_words,
+    where_compared,
+)
 from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judges.interface import FIGURES
 from calib8.tasks.limits import CLASSES, FEWEST, state_by
@@ -54,7 +62,7 @@ def of_evaluations(
     """
     told = Inside() if model is None else inside(model, _known(seen))
     judged = next((one for one in found if one.sqnr_db is not None or one.agreement is not None), None)
-    figures = [] if judged is None else list(_evaluated(judged))
+    figures = [] if judged is None else list(evaluated(judged))
     agreement = None if judged is None else judged.agreement
     count = 0 if judged is None else judged.images
     headline = _headline(seen, figures, around, "evaluated", agreement, count)
@@ -181,21 +189,23 @@ def _finding(cause: Cause) -> Finding:
     return Finding(where, f"{with_both(cause.reason.text)}{advice}")
 
 
-def _evaluated(one: Evaluation) -> Iterator[Figure]:
+def evaluated(one: Evaluation) -> Iterator[Figure]:
+    """The figures of one model."""
     note = f"{Path(one.model).name}, {one.images} samples"
     if one.top1 is not None:
-        yield Figure("top-1", percent(one.top1), note)
+        yield Figure("top-1", percent(one.top1), note, (("top1", one.top1),))
     if one.agreement is not None:
-        yield Figure("agreement", percent(one.agreement), note)
+        yield agreement_figure(one.agreement, note)
     if len(one.branches) > 1:
-        yield from (Figure(f"SQNR of {b.name}", decibels(b.sqnr_db), note) for b in one.branches)
+        yield from (sqnr_figure(b.sqnr_db, note, b.name) for b in one.branches)
     elif one.sqnr_db is not None:
-        yield Figure("SQNR of the outputs", decibels(one.sqnr_db), note)
+        yield sqnr_figure(one.sqnr_db, note)
     if one.task is not None:
         yield from task_figures(one.task.against_float, "against FP32")
-        yield from task_figures(one.task.against_labels, "against labels")
-    if one.images_per_second is not None:
-        yield Figure("speed", f"{one.images_per_second:.1f} images/s", f"in {one.runtime}")
+        yield from task_figures(one.task.against_labels, "against labels", "labels/")
+    speed = one.images_per_second
+    if speed is not None:
+        yield Figure("speed", f"{speed:.1f} images/s", f"in {one.runtime}", (("images_per_second", speed),))
 
 
 def _odd(one: Evaluation) -> Iterator[str]:

@@ -77,9 +77,11 @@ def _headline(result: Quantization, work: FloatWork, seen: SideBySide | None, ar
         found = output_figures(seen.comparison)
         figures += [one for one in found if one.label not in {figure.label for figure in figures}]
     nodes, coded = len(result.placement.decisions), len(result.placement.quantized_nodes())
-    figures += [*size_figures(*around.bytes), Figure("in int8", f"{coded} of {nodes} nodes")]
+    counts = (("nodes/int8", float(coded)), ("nodes/all", float(nodes)))
+    figures += [*size_figures(*around.bytes), Figure("in int8", f"{coded} of {nodes} nodes", numbers=counts)]
     largest = ", ".join(f"{one.node} {percent(one.share)}" for one in work.layers[:LARGEST])
-    figures.append(Figure("work in float", percent(work.share), largest and f"of the MACs: {largest}"))
+    named = largest and f"of the MACs: {largest}"
+    figures.append(Figure("work in float", percent(work.share), named, (("float_macs", work.share),)))
     words = verdict_words(verdict, _where(verdict))
     return Headline(verdict.state, verdict.word, words, tuple(figures), around.next)
 

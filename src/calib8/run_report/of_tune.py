@@ -126,10 +126,16 @@ def _headline(found: Tuning, seen: SideBySide | None, around: Around) -> Headlin
     best, promise = found.best, found.promise
     judged = f"on {found.judged} samples that did not help to make it"
     figures = [
-        Figure(promise.noun, promise.shown(best.figures.value), judged),
-        Figure("at worst", promise.shown(best.figures.bound), "for all samples like these, 95 % certain"),
-        Figure("cost", percent(best.cost), "of the multiply-accumulates are in float"),
-    ]
+        Figure(promise.noun, promise.shown(best.figures.value), judged, (("value", best.figures.value),)),
+        Figure(
+            "at worst", promise.shown(best.figures.bound), "for all samples like these, 95 % certain",
+            (("bound", best.figures.bound),),
+        ),
+        Figure(
+            "cost", percent(best.cost), "of the multiply-accumulates are in float",
+            (("float_macs", best.cost),),
+        ),
+    ]  # fmt: skip
     if seen is not None and seen.comparison is not None:
         known = {figure.label for figure in figures}
         figures += [one for one in output_figures(seen.comparison) if one.label not in known]

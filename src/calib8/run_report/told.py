@@ -23,11 +23,13 @@ class Figure:
         label: what it is.
         value: the figure with its unit.
         note: what else to know of it; may be empty.
+        numbers: the figure for machines, name → number; empty where it is none. Shares are 0 … 1.
     """
 
     label: str
     value: str
     note: str = ""
+    numbers: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

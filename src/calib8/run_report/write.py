@@ -147,12 +147,26 @@ def write_told(result: Result, path: str | os.PathLike[str], asked: Asked) -> No
         Calib8Error: see ``write_report``.
     """
     file = check_page(path)
-    text = page(_told(result, asked), typed=asked.typed)
-    with atomic_output(file) as temporary:
+    write_page(file, told_of(result, asked), typed=asked.typed)
+
+
+def write_page(path: Path, report: RunReport, *, typed: bool) -> None:
+    """Writes a report that was told; ``typed``: see ``Asked``.
+
+    Raises:
+        OutputError: it cannot be written; an old page stays intact.
+    """
+    text = page(report, typed=typed)
+    with atomic_output(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _told(result: Any, asked: Asked) -> RunReport:
+def told_of(result: Any, asked: Asked) -> RunReport:
+    """What a page tells of a result.
+
+    Raises:
+        Calib8Error: see ``write_report``.
+    """
     if isinstance(result, Quantization):
         return _of_quantization(result, asked)
     if isinstance(result, Comparison):

@@ -1,0 +1,1 @@
+"""A run told to a tracker of experiments: MLflow, TensorBoard or Weights & Biases."""
