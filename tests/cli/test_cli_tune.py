@@ -46,6 +46,17 @@ def test_a_kept_promise(cli, model: Path, arrays: Path, out: Path) -> None:
     assert (out / "tuned.onnx.tune" / "trials.jsonl").exists()
 
 
+def test_times_are_shown_where_they_are_asked_for(cli, model: Path, arrays: Path, out: Path) -> None:
+    """A finished search is timed by a later run."""
+    command = ("tune", model, *quickly(arrays, "15"), "-o", out / "t.onnx", "--json", out / "t.json")
+    plain = cli(*command)
+    assert [one["latency_ms"] for one in json.loads((out / "t.json").read_text())["trials"]] == [None]
+    timed = cli(*command, "--measure-latency")
+    [trial] = json.loads((out / "t.json").read_text())["trials"]
+    assert trial["latency_ms"] > 0 and f"{trial['latency_ms']:.3f}" in timed.output
+    assert " ms " in timed.output and " ms " not in plain.output
+
+
 def test_agreement_says_what_counting_would_prove(cli, model: Path, arrays: Path, out: Path) -> None:
     result = cli(
         "tune", model, "--data", arrays, "--min-agreement", "20", "--effort", "fast", "-o", out / "t.onnx"

@@ -235,6 +235,23 @@ def test_a_report_without_layers_runs_no_script_that_fails(shown: Callable[..., 
     assert len(one.all("#candidates-chart .point")) == 3 and len(one.all("#candidates-chart .ring")) == 1
 
 
+def test_candidates_that_were_timed_are_drawn_over_time(shown: Callable[..., Shown]) -> None:
+    """The slowest one is furthest to the right, though it has the least in float."""
+    from dataclasses import replace
+
+    plain = report(2)
+    assert plain.candidates is not None
+    timed = tuple(
+        replace(one, latency=ms) for one, ms in zip(plain.candidates.shown, (9.0, 3.0, 1.0), strict=True)
+    )
+    for told, order in ((plain.candidates.shown, [0, 1, 2]), (timed, [2, 1, 0])):
+        one = shown(replace(plain, candidates=replace(plain.candidates, shown=told)))
+        points = "[...document.querySelectorAll('#candidates-chart .point')]"
+        places = one.js(f"return {points}.map((point) => Number(point.getAttribute('cx')))")
+        assert sorted(range(3), key=places.__getitem__) == order
+        assert ("time of a run, ms" in one.one("#candidates-chart").text) == (told is timed)
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", ["layer", "a/very/long/name.of_some.layer" * 4])

@@ -114,6 +114,7 @@ _EFFORT_HELP: Final = "The most that is tried to keep the accuracy: fast, balanc
 _RUNTIME_HELP: Final = "What judges the models: onnxruntime or calib8, its own engine. Default: onnxruntime."
 _TARGET_HELP: Final = "Runtime of the result, as for quantize. Default: that of --runtime."
 _ACTIVATIONS_HELP: Final = "Code of the activations. Default: what the target takes."
+_LATENCY_HELP: Final = "Time all models that were tried, in turns, in --runtime; no part of the budget."
 _KEEP_HELP: Final = "Name of a node that is in float anyway; may be given several times."
 
 
@@ -131,6 +132,7 @@ class SearchOptions:
     power_of_two: PowerOfTwoOption = False
     range: GivenRangesOption = None
     keep_float: Annotated[list[str] | None, option(SEARCH, "--keep-float", "NODE", _KEEP_HELP)] = None
+    measure_latency: Annotated[bool, option(SEARCH, "--measure-latency", None, _LATENCY_HELP)] = False
 
     def choice(self) -> SearchChoice:
         """The request that these options are.
@@ -142,7 +144,10 @@ class SearchOptions:
         from calib8.tuning.search_choice import LAST_EFFORT, SearchChoice
 
         effort, given = self.effort or LAST_EFFORT, parse_given(self.range or ())
-        return SearchChoice(effort, self.keep_float or (), given, self.power_of_two, self.budget, self.work)
+        return SearchChoice(
+            effort, self.keep_float or (), given, self.power_of_two, self.budget, self.work,
+            self.measure_latency,
+        )  # fmt: skip
 
 
 _OUTPUT_HELP: Final = "The INT8 model. Default: the name of MODEL with .int8.onnx, in this folder."
@@ -262,7 +267,13 @@ def trials_table(found: Tuning) -> Table:
     shown = [name for name in ("agreement", "top1", "sqnr") if name != kind]
     digits = 4 if found.promise.by_task else 2
     headers = ("float nodes", "float MACs %", f"{found.promise.noun} {unit}", f"at worst {unit}")
-    for header in (*headers, *(_COLUMNS[name] for name in shown), "seconds", "kept"):
+    for header in (
+        *headers,
+        *(_COLUMNS[name] for name in shown),
+        "seconds",
+        *["ms"] * bool(found.latencies),
+        "kept",
+    ):
         table.add_column(header.rstrip(), justify="right")
     for index, trial in enumerate(found.trials, 1):
         f = trial.figures
@@ -271,6 +282,7 @@ def trials_table(found: Tuning) -> Table:
             str(index), trial.settings.effort, trial.settings.concat, str(len(trial.settings.floats)),
             percent_cell(trial.cost), f"{f.value:.{digits}f}", f"{f.bound:.{digits}f}",
             *(_two(others[name]) for name in shown), f"{trial.seconds:.1f}",
+            *(f"{ms:.3f}" for ms in found.latencies[index - 1 : index]),
             ("yes" if trial.kept else "no") + (" *" if trial is found.best else ""),
         )  # fmt: skip
     return table
@@ -309,7 +321,10 @@ def tuning_document(model: Path, found: Tuning) -> dict[str, Any]:
         "judged": found.judged,
         "float_top1": None if found.float_top1 is None else found.float_top1 / 100.0,
         "best": found.trials.index(found.best),
-        "trials": [_trial(trial) for trial in found.trials],
+        "trials": [
+            {**_trial(trial), "latency_ms": found.latencies[index] if found.latencies else None}
+            for index, trial in enumerate(found.trials)
+        ],
         "notes": list(found.notes),
     }
 

@@ -18,6 +18,7 @@ from rich.progress import (
 from rich.text import Text
 
 from calib8.parameters import escaped
+from calib8.progress.notebook_bar import notebook_bar
 
 
 class StageBar:
@@ -59,7 +60,11 @@ def stage_bar(console: Console, before: str, after: str = "") -> Iterator[StageB
 def drawn() -> Iterator[Callable[[str, int, int | None], None]]:
     """A bar on standard error or in the notebook for the time of the block; in a pipe nothing is drawn."""
     console = Console(stderr=True)
-    if not (console.is_terminal or console.is_jupyter):
+    if console.is_jupyter:  # where rich draws with ipywidgets alone
+        with notebook_bar("starting") as bar_of_cell:
+            yield bar_of_cell
+        return
+    if not console.is_terminal:
         yield lambda stage, done, total: None
         return
     with stage_bar(console, "starting") as bar:

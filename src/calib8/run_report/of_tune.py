@@ -55,8 +55,10 @@ def candidates(found: Tuning, model: ir.Model | None = None) -> Candidates:
     counted = None if model is None else weight_counts(model)
     floats = found.best.settings.floats
     smaller = found.promise.kind == "drop"
+    latencies = found.latencies or (None,) * len(found.trials)
     points = [
-        (trial.cost, -trial.figures.value if smaller else trial.figures.value) for trial in found.trials
+        (trial.cost if ms is None else ms, -trial.figures.value if smaller else trial.figures.value)
+        for trial, ms in zip(found.trials, latencies, strict=True)
     ]
     front = pareto_front(points)
     shown = tuple(
@@ -64,7 +66,7 @@ def candidates(found: Tuning, model: ir.Model | None = None) -> Candidates:
             _made_with(trial.settings), 100.0 * trial.cost,
             trial.figures.value, trial.figures.bound, len(trial.settings.floats),
             None if counted is None else weight_bytes(counted, floats, trial.settings.floats), trial.kept,
-            trial is found.best, place in front,
+            trial is found.best, place in front, latencies[place],
         )
         for place, trial in enumerate(found.trials)
     )  # fmt: skip

@@ -99,7 +99,7 @@ def _data(report: RunReport, layout: Any, say: Words) -> list[str]:
         shown = [
             {"name": say.plain(f"{one.name}, {one.floats} float nodes"), "cost": one.cost,
              "value": one.value, "front": one.front, "kept": one.kept, "chosen": one.chosen,
-             "weights": one.weights}
+             "weights": one.weights, "latency": one.latency}
             for one in told.shown
         ]  # fmt: skip
         found.append(_script("candidates-data", {"promised": told.promised, "shown": shown}))

@@ -285,34 +285,44 @@ def _mask(title: str, answer: Answer, say: Words, name: str) -> str:
     return f'<span class="frame"><img src="{answer.mask}" alt="Regions of {title} in {say(name)}"></span>'
 
 
+_COSTS: Final = ("the share of multiply-accumulates that are not in int8", "the median time of a run")
+_TIMED: Final = (
+    "Nothing was timed: the multiply-accumulates stand for it.",
+    "All models were timed in turns, behind the search.",
+)
+
+
 def candidates_section(report: RunReport, say: Words) -> str:
     """All models that a search tried."""
     found = report.candidates
     if found is None:
         return ""
     unit = f", {found.unit}" if found.unit else ""
+    timed = all(one.latency is not None for one in found.shown)
     rows = (
         [
             f"{place}{', chosen' * one.chosen}", say(one.name), str(one.floats), f"{one.cost:.2f}",
-            NOTHING if one.weights is None else decimal(one.weights), f"{one.value:.4g}", f"{one.bound:.4g}",
+            NOTHING if one.weights is None else decimal(one.weights),
+            *([f"{one.latency:.3f}"] if timed else []), f"{one.value:.4g}", f"{one.bound:.4g}",
             "yes" if one.front else "no", "yes" if one.kept else "no",
         ]
         for place, one in enumerate(found.shown, 1)
     )  # fmt: skip
-    columns = ("trial", "effort", "float nodes", "MACs in float, %", "weights", f"{found.noun}{unit}",
-               f"at worst{unit}", "on the front", "promise kept")  # fmt: skip
+    columns = ("trial", "effort", "float nodes", "MACs in float, %", "weights", *["a run, ms"] * timed,
+               f"{found.noun}{unit}", f"at worst{unit}", "on the front", "promise kept")  # fmt: skip
     better = "lower" if found.smaller_is_better else "higher"
     caption = (
-        f"Each point is a model: its cost, the share of multiply-accumulates that are not in int8, and its "
+        f"Each point is a model: its cost, {_COSTS[timed]}, and its "
         f"{say(found.noun)} ({better} is better). Filled points keep the promise (dotted line), the ring is "
         "the chosen model, and the dashed line joins those that none beats in both. The larger a point, the "
-        "more bytes its weights have. Nothing was timed: the multiply-accumulates stand for it."
+        f"more bytes its weights have. {_TIMED[timed]}"
     )
     body = (
         '<figure><svg class="chart" id="candidates-chart" role="img" '
-        f'aria-label="{len(found.shown)} models by cost and {say(found.noun)}; the table holds the same">'
+        f'aria-label="{len(found.shown)} models by {"time" if timed else "cost"} and {say(found.noun)}; '
+        'the table holds the same">'
         f"</svg><figcaption>{caption}</figcaption></figure>\n"
-        f"{table('Models that were tried', columns, rows, left=(1,), wide=(2, 4, 6, 7))}"
+        f"{table('Models that were tried', columns, rows, left=(1,), wide=(2, 4, 6 + timed, 7 + timed))}"
     )
     return section("candidates", "Candidates", body)
 

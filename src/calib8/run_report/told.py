@@ -289,7 +289,9 @@ class CandidateShown:
         weights: bytes of all weights, one each in int8 and four in float; None where the model is not known.
         kept: it keeps the promise.
         chosen: it is the result.
-        front: none is as cheap and better, or as good and cheaper.
+        front: none is as cheap and better, or as good and cheaper; where models were timed, none is as fast
+            and better, or as good and faster.
+        latency: milliseconds of a run; None where nothing was timed.
     """
 
     name: str
@@ -301,6 +303,7 @@ class CandidateShown:
     kept: bool
     chosen: bool
     front: bool
+    latency: float | None = None
 
 
 @dataclass(frozen=True)

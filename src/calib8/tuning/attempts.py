@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from calib8.errors import OutputError
@@ -19,6 +20,7 @@ from calib8.repair.units import Unit, units_of
 from calib8.tuning.clock import Clock
 from calib8.tuning.costs import additions_of, float_share
 from calib8.tuning.judging import Judge
+from calib8.tuning.latencies import latencies
 from calib8.tuning.promise import Promise
 from calib8.tuning.recipes import Recipes
 from calib8.tuning.trial import Settings, Trial, best_of
@@ -104,6 +106,19 @@ class Attempts:
         if self._written is not best:
             self._write(best, self._made(best.settings))
         return self._output if best.kept else self._closest
+
+    def latencies(self) -> tuple[float, ...]:
+        """Milliseconds that a run takes in the model of each trial, which is made again for that.
+
+        Raises:
+            Calib8Error: see ``attempt``.
+        """
+        recipes, judge = self._recipes, self._judge
+        with TemporaryDirectory(prefix="calib8-tune-") as folder:
+            paths = [Path(folder) / f"{place}.onnx" for place in range(len(recipes.folder.trials))]
+            for path, trial in zip(paths, recipes.folder.trials, strict=True):
+                self._made(trial.settings).save(path)
+            return latencies(paths, judge.runtime, recipes.threads, self._sample, recipes.progress)
 
     def additions(self, base: Settings) -> tuple[str, ...]:
         """Names of the additions that are in int8.

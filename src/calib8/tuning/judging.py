@@ -153,7 +153,7 @@ class Judge:
             Calib8Error: the model cannot be run, or a sample cannot be read.
         """
         self._reference, self._meaning = open_session(reference, threads=threads), meaning
-        self._runtime, self._ranks = runtime, ranks
+        self.runtime, self._ranks = runtime, ranks
         self._dataset, self._promise, self._threads, self._progress = dataset, promise, threads, progress
         self._labels_asked = dataset.labels_asked or promise.kind == "drop"
         self.label_note = dataset.label_note
@@ -236,7 +236,7 @@ class Judge:
         return self._told(seen)
 
     def _opened(self, model: ir.Model) -> Session:
-        if self._runtime == NATIVE:
+        if self.runtime == NATIVE:
             return open_own(ir.to_proto(model), NATIVE, Settings(self._threads))
         return open_session(model, threads=self._threads)
 

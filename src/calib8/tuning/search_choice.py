@@ -28,6 +28,8 @@ class SearchChoice(Request):
         power_of_two: the scales of all activations are powers of two.
         budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; see ``calib8.tuning.clock``.
         work: the folder of the search, None: the output with ``.tune`` behind it.
+        measure_latency: behind the search, all its models are timed, in turns, in the runtime that judged
+            them. It decides nothing, and its time is not part of the budget.
 
     Raises:
         UsageError: no such effort, a budget that is not a time.
@@ -39,6 +41,7 @@ class SearchChoice(Request):
     power_of_two: bool = False
     budget: str | float | None = None
     work: str | os.PathLike[str] | None = None
+    measure_latency: bool = False
 
     def __post_init__(self) -> None:
         """Checks what can be checked without the model."""
@@ -56,3 +59,4 @@ class SearchWords(TypedDict, total=False):
     power_of_two: bool
     budget: str | float | None
     work: str | os.PathLike[str] | None
+    measure_latency: bool

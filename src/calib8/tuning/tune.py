@@ -72,6 +72,8 @@ class Tuning:
         calibrated, judged: samples of each kind.
         complete: the search came to its end; False where the budget ended it before.
         notes: what else there is to know.
+        latencies: milliseconds of a run in the model of each trial, the median of several; empty where
+            nothing was timed.
     """
 
     promise: Promise
@@ -85,6 +87,7 @@ class Tuning:
     judged: int
     complete: bool
     notes: tuple[str, ...]
+    latencies: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         """One line: the promise, what the best model does, and what it costs."""
@@ -96,16 +99,21 @@ class Tuning:
     def _repr_html_(self) -> str:
         """The trials in order, for notebooks."""
         shown = self.promise.shown
+        ms: list[tuple[str, ...]] = [(f"{latency:.3f}",) for latency in self.latencies] or [()] * len(
+            self.trials
+        )
+        header = ("effort", "nodes in float", "MACs in float", self.promise.noun, "at worst", "kept")
         trials = grid(
-            ("effort", "nodes in float", "MACs in float", self.promise.noun, "at worst", "kept"),
-            self.trials,
-            lambda one: (
-                one.settings.effort,
-                len(one.settings.floats),
-                percent(one.cost),
-                shown(one.figures.value),
-                shown(one.figures.bound),
-                f"{'yes' if one.kept else 'no'}{' *' if one is self.best else ''}",
+            (*header, "ms") if self.latencies else header,
+            list(zip(self.trials, ms, strict=True)),
+            lambda row: (
+                row[0].settings.effort,
+                len(row[0].settings.floats),
+                percent(row[0].cost),
+                shown(row[0].figures.value),
+                shown(row[0].figures.bound),
+                f"{'yes' if row[0].kept else 'no'}{' *' if row[0] is self.best else ''}",
+                *row[1],
             ),
         )
         return in_notebook(repr(self), trials, notes(self.notes))
@@ -196,9 +204,10 @@ def tune(
         attempts = Attempts(recipes, judging, kept, clock, out, place / CLOSEST, notes)
         try:
             complete = _searched(attempts, recipes, choice.effort)
-            return _told(kept, attempts, folder, parts, judging, recipes, complete)
+            told = _told(kept, attempts, folder, parts, judging, recipes, complete)
         finally:
             folder.spend(clock.spent())
+        return replace(told, latencies=attempts.latencies()) if choice.measure_latency else told
 
 
 def _scheme(target: str | TargetChoice | None, runtime: str, words: Mapping[str, object]) -> QuantScheme:

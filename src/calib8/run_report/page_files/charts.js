@@ -180,21 +180,22 @@ function drawWeights(svg, weights) {
 
 // Candidates of a search: what they cost and how good they are.
 function drawCandidates(svg, found) {
-  const costs = found.shown.map((one) => one.cost), values = [...found.shown.map((one) => one.value), found.promised];
+  const timed = found.shown.every((one) => one.latency !== null), cost = (one) => timed ? one.latency : one.cost;
+  const costs = found.shown.map(cost), values = [...found.shown.map((one) => one.value), found.promised];
   const pad = (low, high) => { const room = 0.08 * (high - low || Math.abs(high) || 1); return [low - room, high + room]; };
   const xs = pad(Math.min(...costs), Math.max(...costs)), ys = pad(Math.min(...values), Math.max(...values));
   const few = svg.getBoundingClientRect().width < 420 ? 4 : 8;
-  const frame = plot(svg, xs, ys, { x: marks(ticks(Math.max(xs[0], 0), xs[1], few)), y: marks(ticks(ys[0], ys[1], 5)), name: "multiply-accumulates in float, %" });
+  const frame = plot(svg, xs, ys, { x: marks(ticks(Math.max(xs[0], 0), xs[1], few)), y: marks(ticks(ys[0], ys[1], 5)), name: timed ? "time of a run, ms" : "multiply-accumulates in float, %" });
   const y = frame.at.y(found.promised);
   svg.append(drawn("line", { class: "promise", x1: frame.inner.x, x2: frame.inner.x + frame.inner.w, y1: y, y2: y }));
-  const front = found.shown.filter((one) => one.front).sort((a, b) => a.cost - b.cost);
-  svg.append(drawn("path", { class: "front", d: front.map((one, n) => (n ? "L" : "M") + frame.at.x(one.cost) + " " + frame.at.y(one.value)).join("") }));
+  const front = found.shown.filter((one) => one.front).sort((a, b) => cost(a) - cost(b));
+  svg.append(drawn("path", { class: "front", d: front.map((one, n) => (n ? "L" : "M") + frame.at.x(cost(one)) + " " + frame.at.y(one.value)).join("") }));
   const heaviest = Math.max(...found.shown.map((one) => one.weights || 0));
   for (const one of found.shown) {
     const r = heaviest > 0 ? Math.max(3, 9 * Math.sqrt((one.weights || 0) / heaviest)) : 5; // area by bytes
-    const point = drawn("circle", { class: "point" + (one.kept ? " kept" : ""), cx: frame.at.x(one.cost), cy: frame.at.y(one.value), r: r.toFixed(2) });
+    const point = drawn("circle", { class: "point" + (one.kept ? " kept" : ""), cx: frame.at.x(cost(one)), cy: frame.at.y(one.value), r: r.toFixed(2) });
     point.append(drawn("title", {}, one.name));
     svg.append(point);
-    if (one.chosen) svg.append(drawn("circle", { class: "ring", cx: frame.at.x(one.cost), cy: frame.at.y(one.value), r: (r + 4).toFixed(2) }));
+    if (one.chosen) svg.append(drawn("circle", { class: "ring", cx: frame.at.x(cost(one)), cy: frame.at.y(one.value), r: (r + 4).toFixed(2) }));
   }
 }
