@@ -11,6 +11,7 @@ import calib8
 from calib8.analysis import benchmark, benchmark_runtimes
 from calib8.analysis.benchmark import Subject, Timing
 from calib8.analysis.benchmark_words import conclusions
+from calib8.analysis.speed import Benchmark
 from calib8.demo import CALIBRATION_PATH, MODEL_PATH
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
@@ -74,6 +75,34 @@ def test_conclusions_compare_with_the_float_model_and_with_other_runtimes() -> N
         "  2.0 × as fast as calib8 with the same model (10.000 ms)",
         "2 threads: q takes 6.000 ms in calib8",
         "  0.5 × as fast as ONNX Runtime with the float model (3.000 ms)",
+    )
+
+
+def test_what_codes_gain_in_a_runtime_that_is_not_the_fastest() -> None:
+    floats = [timing("f", "onnxruntime", 24.0, is_float=True), timing("f", "openvino", 12.0, is_float=True)]
+    told = conclusions([*floats, timing("q", "calib8", 2.0), timing("q", "onnxruntime", 8.0)])
+    assert told[0] == "1 thread: q takes 2.000 ms in calib8"
+    assert told[-1] == "  in ONNX Runtime alone it is 3.0 × as fast as the float model (24.000 → 8.000 ms)"
+
+
+def test_the_float_model_of_the_same_runtime_is_compared_with() -> None:
+    floats = (timing("f", "openvino", 12.0, is_float=True), timing("f", "onnxruntime", 24.0, is_float=True))
+    ours, theirs = timing("q", "calib8", 2.0), timing("q", "onnxruntime", 8.0)
+    found = Benchmark((*floats, ours, theirs), (), (), {1: 1.0})
+    assert found.of_float(theirs) == 3.0 and found.of_float(ours) == 6.0
+    assert found.of_float(floats[0]) is None
+
+
+def test_runs_that_other_work_disturbed_are_told() -> None:
+    def uneven(model: str, least: float, *, is_float: bool = False) -> Timing:
+        subject = Subject(model, "onnxruntime", 1, 1, 9, is_float)
+        return Timing(subject, (1e-3 * least, *[2e-3 * least] * 8, *[9e-3 * least] * 2))
+
+    told = conclusions([uneven("f", 8.0, is_float=True), timing("q", "calib8", 1.0)])
+    assert told[1:] == (
+        "  16.0 × as fast as ONNX Runtime with the float model (16.000 ms)",
+        "  other work disturbed these runs (95th percentile up to 4.5 × the median); "
+        "by the fastest runs the first of these is 8.0 ×",
     )
 
 

@@ -17,6 +17,7 @@ from calib8.viewer.pair import (
     layer_pairs,
     method_rows,
     node_rows,
+    other_samples,
     time_rows,
 )
 
@@ -25,6 +26,25 @@ PLAIN = PageFacts("t", "quantize", "kept", "kept", "")
 
 def layer(name: str, local: float | None, cumulative: float | None = None) -> LayerFacts:
     return LayerFacts(name, "Conv", "int8", local, cumulative, None)
+
+
+def told_by(command: str, *figures: Figure) -> PageFacts:
+    return PageFacts("t", command, "kept", "kept", "", figures)
+
+
+def test_figures_of_other_samples_are_told_apart() -> None:
+    made = told_by(
+        "quantize",
+        Figure("size", "1 kB", "of 3 kB"),
+        Figure("agreement", "97.00 %", "against FP32, on 32 samples"),
+    )
+    judged = told_by("evaluate", Figure("agreement", "96.00 %", "int8.onnx, 400 samples"))
+    assert other_samples(made, judged) == (
+        "A was measured on 32 samples by quantize, B on 400 samples by evaluate: "
+        "what differs below comes from the samples too."
+    )
+    assert other_samples(made, made) == ""
+    assert other_samples(made, told_by("quantize", Figure("size", "2 kB", "of 4 kB"))) == ""
 
 
 @pytest.mark.parametrize(
@@ -42,8 +62,8 @@ def test_the_number_of_a_figure(value: str, number: float | None) -> None:
 @pytest.mark.parametrize(
     ("left", "right", "told"),
     [
-        ("97.00 %", "98.50 %", "+1.50 %"), ("41.2 dB", "40.0 dB", "-1.2 dB"), ("8", "9", "+1"),
-        ("0.5", "0.25", "-0.25"), ("1.2 MB", "900.0 kB", ""), ("97.00 %", "97.00 %", ""), ("–", "3 %", ""),
+        ("97.00 %", "98.50 %", "+1.50 points"), ("41.2 dB", "40.0 dB", "−1.2 dB"), ("8", "9", "+1"),
+        ("0.5", "0.25", "−0.25"), ("1.2 MB", "900.0 kB", ""), ("97.00 %", "97.00 %", ""), ("–", "3 %", ""),
         ("exact", "41.2 dB", ""), ("7 of 9 nodes", "8 of 9 nodes", ""),
     ],
 )  # fmt: skip
@@ -56,7 +76,7 @@ def test_figures_of_both_and_of_one_alone() -> None:
     right = (Figure("agreement", "99.00 %"), Figure("SQNR of boxes", "30.0 dB"), Figure("new", "2"))
     rows = figure_rows(left, right)
     assert rows == (
-        Row("agreement", "97.00 %", "99.00 %", "+2.00 %"),
+        Row("agreement", "97.00 %", "99.00 %", "+2.00 points"),
         Row("SQNR of boxes", "30.0 dB", "30.0 dB"),
         Row("old", "1", "–"),
         Row("new", "–", "2"),
@@ -101,14 +121,14 @@ def test_counts_times_methods_and_attempts() -> None:
         seconds=(("calibrating", 1.5),), methods=(("mse", 3), ("minmax", 1)),
     )  # fmt: skip
     assert node_rows(left, right) == (
-        Row("int8", "7", "8", "+1"), Row("16 bit", "0", "1", "+1"), Row("float", "2", "0", "-2"),
+        Row("int8", "7", "8", "+1"), Row("16 bit", "0", "1", "+1"), Row("float", "2", "0", "−2"),
     )  # fmt: skip
     assert node_rows(PLAIN, right)[0] == Row("int8", "–", "8") and node_rows(PLAIN, PLAIN) == ()
     assert {row.label: row.change for row in time_rows(left, right)} == {
-        "calibrating": "+0.50 s", "repair": "", "all": "-1.50 s",
+        "calibrating": "+0.50 s", "repair": "", "all": "−1.50 s",
     }  # fmt: skip
     assert [row.label for row in time_rows(right, left)] == ["calibrating", "repair", "all"]
-    assert method_rows(left, right) == (Row("mse", "4", "3", "-1"), Row("minmax", "–", "1"))
+    assert method_rows(left, right) == (Row("mse", "4", "3", "−1"), Row("minmax", "–", "1"))
     assert attempt_rows(left, right) == (
         Row("bias", "kept, 20.0 → 22.5 dB", "–"), Row("round", "not kept", "–"),
     )  # fmt: skip

@@ -143,7 +143,9 @@ def test_two_reports_are_chosen_with_the_keyboard_and_stand_side_by_side(
         zip(one.texts("#figures tbody th"), one.texts("#figures tbody td:last-child"), strict=True)
     )
     assert (
-        figures["agreement"] == "+1.00 %" and figures["SQNR of boxes"] == "-1.0 dB" and figures["size"] == ""
+        figures["agreement"] == "+1.00 points"
+        and figures["SQNR of boxes"] == "−1.0 dB"
+        and figures["size"] == ""
     )
     one.driver.back()
     arrive(one, folder.name)

@@ -167,6 +167,12 @@ def beside_float(timing: Timing, timings: Sequence[Timing]) -> list[Timing]:
     return sorted(floats, key=lambda other: other.median_ms)
 
 
+def same_runtime_first(timing: Timing, floats: Sequence[Timing]) -> Timing | None:
+    """The float model in the timing's own runtime, else in its fastest; None without any."""
+    own = [one for one in floats if one.subject.runtime == timing.subject.runtime]
+    return next(iter([*own, *floats]), None)
+
+
 def _same_work(one: Subject, other: Subject) -> bool:
     return (one.model, one.threads, one.batch) == (other.model, other.threads, other.batch)
 

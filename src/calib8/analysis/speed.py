@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
-from calib8.analysis.benchmark import Opened, Timing, beside_float, measure, ratio
+from calib8.analysis.benchmark import Opened, Timing, beside_float, measure, ratio, same_runtime_first
 from calib8.analysis.benchmark_runtimes import OPENERS, installed_runtimes, open_subject, takes
 from calib8.analysis.benchmark_words import conclusions
 from calib8.analysis.breakdown import Breakdown, Part, break_down
@@ -79,9 +79,13 @@ class Benchmark:
         return ratio(timing, self.timings)
 
     def of_float(self, timing: Timing) -> float | None:
-        """How many times as fast as the fastest runtime with the float model, by median; None without one."""
-        floats = beside_float(timing, self.timings)
-        return floats[0].median_ms / timing.median_ms if floats else None
+        """How many times as fast as the float model, by median; None without one.
+
+        In the same runtime where that was measured with it (calib8's engine runs no float model), else in the
+        fastest one.
+        """
+        plain = same_runtime_first(timing, beside_float(timing, self.timings))
+        return None if plain is None else plain.median_ms / timing.median_ms
 
     def conclusions(self) -> tuple[str, ...]:
         """How fast the quantized models are, and how many times as fast as what, in lines."""

@@ -63,10 +63,10 @@ def benchmark(
     A run is one call from Python whose inputs and outputs are bound beforehand: no arrays are copied in or
     out. Every runtime has a process of its own, in which the clock is read.
 
-    Give the float model too: 'vs float' says how many times as fast as the float model in its fastest
-    runtime, 'vs others' as the same model in the fastest other runtime, by the medians. The last lines
-    say the same in words. GMAC/s and their share of what the cores of this machine can do at most are
-    those of the fastest run.
+    Give the float model too: 'vs float' says how many times as fast as the float model in the same
+    runtime (where that does not run it: in its fastest), 'vs others' as the same model in the fastest
+    other runtime, by the medians. The last lines say the same in words. GMAC/s and their share of what
+    the cores of this machine can do at most are those of the fastest run.
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, models)

@@ -25,7 +25,9 @@ def classes_of(found: Sequence[Evaluation]) -> Classes | None:
     judged = compared[0] if compared else next((one for one in found if one.classes), None)
     if judged is None:
         return None
-    rows = tuple(_row(one, compared=bool(compared)) for one in judged.classes[:SHOWN])
+    moved = [one for one in judged.classes if one.lost or one.won] if compared else []
+    told = moved or judged.classes
+    rows = tuple(_row(one, compared=bool(compared)) for one in told[:SHOWN])
     return Classes(rows, len(judged.classes), "labels" if judged.labelled else "FP32", bool(compared))
 
 
@@ -41,8 +43,13 @@ def classes_section(told: Classes | None, say: Words) -> str:
     if told is None:
         return ""
     more = told.count - len(told.rows)
-    first = "those that lose most" if told.compared else "those that are right least often"
-    text = f"{first} come first{f'; {more} more classes are not shown' if more else ''}. "
+    if any(one.lost or one.won for one in told.rows):
+        rest = f"; the other {more} lost and won less or nothing" if more else ""
+        text = f"those that lose most come first{rest}. "
+    else:
+        rest = f"; {more} more classes are not shown" if more else ""
+        nothing = "no class lost or won a sample; " if told.compared else ""
+        text = f"{nothing}those that are right least often come first{rest}. "
     text += "Right: by the labels." if told.by == "labels" else "There are no labels: right is FP32's class."
     text += " Taken for: the classes that its samples get in place of it, and how often."
     of_float = ["right in FP32"] if told.compared else []

@@ -17,6 +17,9 @@ from calib8.run_report.facts import LayerFacts, PageFacts
 from calib8.run_report.told import Figure
 
 _AMOUNT: Final = re.compile(r"(-?\d+(?:\.(\d+))?)( [^\d]*)?")
+MEASURED: Final = ("SQNR", "agreement", "top-1")
+"""Beginnings of the labels of figures that samples give."""
+
 _SIZES: Final = {"bytes": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 
@@ -76,6 +79,26 @@ def figure_rows(left: Sequence[Figure], right: Sequence[Figure]) -> tuple[Row, .
     )  # fmt: skip
 
 
+def other_samples(left: PageFacts, right: PageFacts) -> str:
+    """A sentence where the same figures of both stand on other samples, as their notes tell; else empty."""
+    notes = [
+        {one.label: one.note for one in facts.figures if one.note and amount(one.value) is not None}
+        for facts in (left, right)
+    ]
+    for label, note in notes[0].items():
+        other = notes[1].get(label, note)
+        if label.startswith(MEASURED) and note != other:
+            told = f"A was measured {_where(note)} by {left.command}, B {_where(other)} by {right.command}"
+            return f"{told}: what differs below comes from the samples too."
+    return ""
+
+
+def _where(note: str) -> str:
+    """``against FP32, on 32 samples`` → ``on 32 samples``."""
+    last = note.rsplit(", ", 1)[-1]
+    return last if last.startswith("on ") else f"on {last}"
+
+
 def _by_label(figures: Iterable[Figure]) -> dict[str, str]:
     """Label → value; a label that comes twice is numbered."""
     found: dict[str, str] = {}
@@ -88,12 +111,13 @@ def _by_label(figures: Iterable[Figure]) -> dict[str, str]:
 
 
 def change(left: str, right: str) -> str:
-    """From one figure in words to another one: ``+1.50 %``; empty for equal ones and other units."""
+    """From one figure in words to another one: ``+1.50 points``; empty for equal ones and other units."""
     one, other = _AMOUNT.fullmatch(left), _AMOUNT.fullmatch(right)
     if one is None or other is None or one[3] != other[3] or left == right:
         return ""
     digits = max(len(one[2] or ""), len(other[2] or ""))
-    return f"{float(other[1]) - float(one[1]):+.{digits}f}{other[3] or ''}"
+    unit = " points" if one[3] == " %" else one[3] or ""
+    return f"{float(other[1]) - float(one[1]):+.{digits}f}{unit}".replace("-", "−")
 
 
 def node_rows(left: PageFacts, right: PageFacts) -> tuple[Row, ...]:

@@ -28,6 +28,7 @@ from calib8.viewer.pair import (
     layer_pairs,
     method_rows,
     node_rows,
+    other_samples,
     time_rows,
 )
 from calib8.viewer.reports import Report
@@ -58,7 +59,9 @@ def pair_page(left: Report, right: Report) -> str:
 
 def _facts(left: PageFacts, right: PageFacts) -> list[str]:
     layers = layer_pairs(left.layers, right.layers)
+    apart = other_samples(left, right)
     return [
+        section("samples-differ", "Other samples", note(apart, SAY)) if apart else "",
         _table("figures", "Figures", figure_rows(left.figures, right.figures), change=True),
         _table("nodes", "Nodes by precision", node_rows(left, right), change=True),
         section("layers-of-both", "Layers", _layers(layers)),
