@@ -64,7 +64,7 @@ def test_the_list_a_report_and_two_of_them(viewer: calib8.Viewer, root: Path) ->
     assert 'src="page/b/c.html"' in ask(viewer, "open?report=b%2Fc.html").text
     assert ask(viewer, "page/a.html").text == (root / "a.html").read_text(encoding="utf-8")
     both = ask(viewer, PAIR)
-    assert both.status == 200 and "+2.50 %" in both.text and "+5.0 dB" in both.text
+    assert both.status == 200 and "+2.50 points" in both.text and "+5.0 dB" in both.text
     for name, kind in (("viewer.css", "text/css"), ("viewer.js", "text/javascript")):
         answer = ask(viewer, name)
         assert answer.status == 200 and answer.headers.getheader("Content-Type") == f"{kind}; charset=utf-8"
