@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Quantized, with_slow_ones
+from real_networks import CLASSIFIERS, NETWORKS, SLOW, Calibrated, Quantized
 
 from bits import FAST_ISAS, assert_native_gives
 from calib8.calibration.choose import choose_table
@@ -45,6 +45,11 @@ def some_images(name: str, path: Path, data: Path) -> list[Batch]:
         data / network.evaluation, graph_inputs(load_model(path)), network.preprocess, samples=count
     )
     return list(batches(dataset, 1, 2))
+
+
+def _takes_long(name: str, profile: Profile) -> bool:
+    """Half a minute in the plain loops, and another network or profile of its kind is tested."""
+    return name in SLOW or (name == "mobilenet_v2" and profile != "onnx")
 
 
 def program_of(path: Path, profile: Profile, batch: Batch) -> Program:
@@ -84,8 +89,14 @@ def test_profile_onnx_gives_the_outputs_of_onnxruntime(
             assert share == 1.0 if name != "ocr_detector" else share > 0.999
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", with_slow_ones(CLASSIFIERS))
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [
+        pytest.param(name, profile, marks=pytest.mark.slow if _takes_long(name, profile) else ())
+        for name in CLASSIFIERS
+        for profile in PROFILES
+    ],
+)
 def test_agreement_with_the_float_model_is_that_of_onnxruntime(
     name: str, profile: Profile, quantized: Quantized, shared_data: Path
 ) -> None:

@@ -83,7 +83,7 @@ def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
 @pytest.mark.parametrize(
     ("name", "points", "agreement"),
     [
-        ("efficientnet_lite0", 0.005, 0.97),
+        pytest.param("efficientnet_lite0", 0.005, 0.97, marks=pytest.mark.slow),
         ("resnet20", 0.003, 0.98),
         pytest.param("resnet56", 0.003, 0.98, marks=pytest.mark.slow),
     ],

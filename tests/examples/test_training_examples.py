@@ -165,6 +165,7 @@ def test_cifar10_from_the_tarball(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "epoch" not in capsys.readouterr().out, "weights that are given are not trained"
 
 
+@pytest.mark.slow
 def test_fashion_mnist_from_the_debian_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write(tmp_path / "fashion.deb", deb(fashion_mnist_files()))
     said = run(FASHION_MNIST, data, tmp_path / "int8.onnx", capsys)
