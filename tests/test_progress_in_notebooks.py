@@ -15,6 +15,7 @@ import calib8
 from calib8.demo import CALIBRATION_PATH, MODEL_PATH
 from calib8.errors import DataError
 from calib8.progress.bar import drawn
+from needed import needed
 
 DIGITS = calib8.Preprocess(mean=(128.0,), scale=(1 / 128,), color="gray")
 LIMIT = 120
@@ -87,8 +88,8 @@ def test_a_stage_is_drawn_at_its_begin_and_its_end(shown: Shown, monkeypatch: py
 
 def test_a_kernel_sends_it() -> None:
     """In a real one, where there is one."""
-    pytest.importorskip("ipykernel")
-    client = pytest.importorskip("jupyter_client")
+    needed("ipykernel")
+    client = needed("jupyter_client")
     folders = [str(Path(calib8.__file__).parents[1]), *filter(None, sys.path)]
     manager = client.KernelManager()
     manager.kernel_spec.argv[0] = sys.executable

@@ -22,6 +22,7 @@ import task_pictures
 import task_tfjs
 from calib8.model.from_tflite.translate import float_model
 from calib8.tflite.graph import Graph, Operator, Tensor
+from needed import needed
 
 RANDOM = np.random.default_rng(7)
 
@@ -252,7 +253,7 @@ def test_every_network_has_a_source_and_pictures() -> None:
 
 @pytest.mark.filterwarnings("ignore")  # of the exporter
 def test_every_relu_of_resnet20_becomes_leaky(tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
+    torch = needed("torch")
     from qat_networks import ResNet20
     from task_training import SLOPE, exported, with_leaky
 

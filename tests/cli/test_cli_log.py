@@ -12,8 +12,9 @@ from tiny_models import FLAGS
 
 from calib8.tracking.record import RunRecord
 from calib8.tracking.to_tensorboard import TensorboardRuns
+from needed import needed
 
-pytest.importorskip("tensorboard")
+needed("tensorboard")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from calib8.data.opening import open_dataset
 from calib8.errors import UsageError
 from calib8.tensors import TensorSpec
+from needed import needed
 
 ROW = TensorSpec("x", np.dtype(np.float32), (None, 4))
 PICTURE = TensorSpec("x", np.dtype(np.float32), ("N", 1, 2, 2))
@@ -20,7 +21,7 @@ COLUMNS = ["a", "b", "c", "d"]
 
 def table(package: str) -> Any:
     """Three rows of four numbers."""
-    module = pytest.importorskip(package)
+    module = needed(package)
     made = module.table if package == "pyarrow" else module.DataFrame
     return made(dict(zip(COLUMNS, VALUES.T, strict=True)))
 
@@ -52,7 +53,7 @@ def test_the_line_in_the_message_makes_samples_of_numbers(package: str, spec: Te
 
 @pytest.mark.parametrize("package", ["pandas", "polars", "pyarrow"])
 def test_the_line_in_the_message_makes_rows(package: str) -> None:
-    module = pytest.importorskip(package)
+    module = needed(package)
     made = module.table if package == "pyarrow" else module.DataFrame
     data = made({"number": [1, 2, 3], "values": VALUES.tolist()})
     rows = eval(lines(message(data, ROW))[1], {"data": data})

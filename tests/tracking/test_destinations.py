@@ -15,6 +15,7 @@ from calib8.errors import OutputError, UsageError
 from calib8.tracking.destination import destination, without_secrets
 from calib8.tracking.record import RunRecord, by_name, plain_name
 from calib8.tracking.trackers import checked_trackers, tell_all
+from needed import needed
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_a_package_that_is_missing(given: str, module: str, monkeypatch: pytest.
 
 
 def test_a_server_that_does_not_answer_and_its_password() -> None:
-    pytest.importorskip("mlflow")
+    needed("mlflow")
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         address = f"http://me:secret@127.0.0.1:{taken.getsockname()[1]}"
@@ -97,7 +98,7 @@ class _Refusing(BaseHTTPRequestHandler):
 
 
 def test_what_a_server_says_is_told_without_secrets() -> None:
-    pytest.importorskip("mlflow")
+    needed("mlflow")
     with HTTPServer(("127.0.0.1", 0), _Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(OutputError, match=r"401.*\*\*\* are not known") as caught:
@@ -107,7 +108,7 @@ def test_what_a_server_says_is_told_without_secrets() -> None:
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
+    needed("tensorboard")
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be told of a run"):
         checked_trackers(f"tensorboard:{tmp_path / 'file' / 'runs'}")
@@ -115,13 +116,13 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
 
 
 def test_a_check_makes_no_folder(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard")
+    needed("tensorboard")
     checked_trackers(f"tensorboard:{tmp_path / 'new' / 'runs'}")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_one_that_fails_keeps_no_other_from_being_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tensorboard")
+    needed("tensorboard")
     first, second = checked_trackers(["tensorboard:a", "tensorboard:b"])
 
     def broken(record: RunRecord) -> str:

@@ -13,8 +13,9 @@ import calib8
 from calib8.tracking.destination import destination
 from calib8.tracking.record import Part, RunRecord, Table
 from calib8.tracking.to_mlflow import MlflowRuns
+from needed import needed
 
-pytest.importorskip("mlflow")
+needed("mlflow")
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,9 @@ import calib8
 from calib8.tracking.destination import destination
 from calib8.tracking.record import RunRecord
 from calib8.tracking.to_tensorboard import TensorboardRuns
+from needed import needed
 
-pytest.importorskip("tensorboard")
+needed("tensorboard")
 
 
 def events(folder: Path) -> Any:

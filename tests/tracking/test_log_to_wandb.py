@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import calib8
 from calib8.tracking.destination import destination
 from calib8.tracking.record import RunRecord, Table
 from calib8.tracking.to_wandb import WandbRuns
+from needed import needed
 
-pytest.importorskip("wandb")
+needed("wandb")
 
 
 def records(file: Path) -> Iterator[Any]:
