@@ -80,6 +80,11 @@ void merge_from(TensorAccumulator& accumulator, TensorAccumulator& other) {
   merge(accumulator.settled(), *copy);
 }
 
+void clear(TensorAccumulator& accumulator) {
+  const std::lock_guard<ForkMutex> lock(accumulator.mutex);
+  accumulator.clear();
+}
+
 // All locks in one order of addresses, so that two calls cannot wait for each other.
 std::vector<std::unique_lock<ForkMutex>> lock_all(const std::vector<Item>& items) {
   std::vector<TensorAccumulator*> accumulators;
@@ -216,6 +221,7 @@ NB_MODULE(_core, m) {
       .def(nb::init<bool>(), "bins"_a = true)
       .def("update", &update, "values"_a.noconvert(), "isa"_a = nb::none(), "samples"_a = 1)
       .def("merge", &merge_from, "other"_a)
+      .def("clear", &clear)
       .def_prop_ro("count", &get<&Histogram::count>)
       .def_prop_ro("zeros", &get<&Histogram::zeros>)
       .def_prop_ro("nans", &get<&Histogram::nans>)

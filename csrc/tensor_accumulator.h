@@ -40,6 +40,11 @@ struct TensorAccumulator {
     }
   }
 
+  // As if nothing had been counted; the slots stay.
+  void clear() {
+    for (const std::unique_ptr<Counter>& counter : counters) *counter = Counter{};
+  }
+
   const bool bins;
   ForkMutex mutex;
   std::vector<std::unique_ptr<Counter>> counters;

@@ -25,6 +25,7 @@ PUBLIC = {
     "Environment",
     "Evaluation",
     "Export",
+    "Gatherer",
     "InferenceSession",
     "Inspection",
     "ModelError",

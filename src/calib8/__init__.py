@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from calib8.analysis.speed import Benchmark as Benchmark
     from calib8.analysis.speed import benchmark as benchmark
     from calib8.calibration.gather import Checkpointing as Checkpointing
+    from calib8.calibration.gatherer import Gatherer as Gatherer
     from calib8.calibration.merge import merge_statistics as merge_statistics
     from calib8.calibration.range_choice import RangeChoice as RangeChoice
     from calib8.calibration.statistics import Statistics as Statistics
@@ -88,6 +89,7 @@ _HOMES: Final[dict[str, str]] = {
     "Environment": "analysis.environment",
     "Evaluation": "analysis.evaluation",
     "Export": "delivery.exporting",
+    "Gatherer": "calibration.gatherer",
     "InferenceSession": "session",
     "Inspection": "analysis.inspection",
     "ModelError": "errors",

@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from calib8.calibration.collect import collect
+from calib8.calibration.collect import Collector, collect
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.errors import DataError, UsageError
 from calib8.model.runtime import open_session
@@ -116,3 +116,16 @@ def test_a_model_with_a_fixed_first_axis_is_never_run_on_a_part_of_it(shape: tup
     assert found.tensors["relu"] == TensorStatistics.from_values(
         np.maximum(np.stack(arrays), 0), 3 * shape[0]
     )
+
+
+@pytest.mark.parametrize("in_graph", [True, False], ids=["inside", "outputs"])
+def test_a_cleared_collector_goes_on_as_a_new_one(
+    model: ir.Model, expected: Statistics, in_graph: bool
+) -> None:
+    with Collector(model, TENSORS, in_graph=in_graph) as collector:
+        assert collector.add({"input": IMAGES[:4] * np.float32(99)}) == collector.samples
+        collector.clear()
+        assert collector.samples == 0
+        for feeds in cut(IMAGES, 3):
+            collector.add(feeds)
+        assert collector.statistics() == expected

@@ -323,3 +323,17 @@ if child == 0:
 print(os.waitpid(child, 0)[1], count())
 """
     assert run_python(code).stdout.split() == ["0", "100000"]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_cleared_accumulator_is_a_new_one(isa: str) -> None:
+    accumulator = _core.TensorAccumulator()
+    values = sample("normal", 4097)
+    for _ in range(3):  # several slots, by several threads
+        _core.accumulate([(accumulator, values * np.float32(1e6), 1)], 3, isa)
+    accumulator.clear()
+    assert TensorStatistics.from_accumulator(accumulator) == TensorStatistics.from_accumulator(
+        _core.TensorAccumulator()
+    )
+    accumulator.update(values, isa)
+    assert TensorStatistics.from_accumulator(accumulator) == counted(values, isa)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from calib8.data.batches import batches
-from calib8.data.digests import DIGEST_BYTES, DigestLog
+from calib8.data.digests import DIGEST_BYTES, MOST_DIGESTS, DigestLog, lowest_digests
 from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.tensors import TensorSpec
@@ -46,3 +48,35 @@ def test_only_what_was_used_up_counts(tmp_path: Path) -> None:
     assert digests(tmp_path) == whole
     (tmp_path / "copy.png").write_bytes((tmp_path / "9 renamed.png").read_bytes())
     assert len(digests(tmp_path)) == 6 and set(digests(tmp_path)) == set(whole)
+
+
+def test_of_many_samples_the_lowest_are_known_however_they_were_parted() -> None:
+    many = [hashlib.sha256(bytes(divmod(index, 256))).digest()[:16] for index in range(60_000)]
+    many += many[:9_000]  # some come twice
+    whole = lowest_digests(many)
+    assert len(whole) == MOST_DIGESTS and list(whole) == sorted(many)[:MOST_DIGESTS]
+    for parts in (2, 7):
+        found: tuple[bytes, ...] = ()
+        for part in range(parts):
+            found = lowest_digests(found, lowest_digests(many[part::parts]))
+        assert found == whole
+
+
+def test_a_long_run_does_not_keep_all_digests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("calib8.data.digests.MOST_DIGESTS", 3)
+    arrays = np.random.default_rng(0).normal(0, 1, (20, 3, 8, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", arrays)
+    log = DigestLog(open_dataset(tmp_path / "x.npy", [INPUT], None))
+    most = 0
+    with closing(batches(log.dataset, 2, 1)) as pieces:
+        for piece in pieces:
+            log.advance(piece.names)
+            most = max(most, len(log._passed))
+    found = log.digests()
+    assert most < 8 and len(found) == 3
+    monkeypatch.undo()
+    everything = DigestLog(open_dataset(tmp_path / "x.npy", [INPUT], None))
+    with closing(batches(everything.dataset, 2, 1)) as pieces:
+        for piece in pieces:
+            everything.advance(piece.names)
+    assert found == everything.digests()[:3]

@@ -39,6 +39,9 @@ class TensorAccumulator:
             ValueError: only one of them has bins.
         """
 
+    def clear(self) -> None:
+        """Forgets all counts; who counts into it goes on."""
+
     @property
     def count(self) -> int: ...
     @property

@@ -163,6 +163,18 @@ class Collector:
         found = {name: TensorStatistics.from_accumulator(state) for name, state in self._states.items()}
         return Statistics(self._hash, found)
 
+    def clear(self) -> None:
+        """Forgets what was counted; the model stays open for the next samples.
+
+        Raises:
+            CalibrationError: a batch failed half-way.
+        """
+        self._require_whole()
+        self._taps.wait()
+        for state in self._states.values():
+            state.clear()
+        self._samples = 0
+
     def close(self) -> None:
         """Ends the threads."""
         self._taps.close()

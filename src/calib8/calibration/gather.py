@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -157,13 +157,12 @@ def gather(
     with Collector(
         model, tensors, threads=threads, bins=bins or keeper is not None, outputs=runs is not None
     ) as collector:
-        state = _State(collector, moving, old.statistics if old else None, _preprocess(dataset), log)
-        size = 1 if decay is not None else batch or collector.batch_size
-        pieces = batches(log.dataset, size, threads)
+        state = _State(collector, moving, old.statistics if old else None, preprocess_text(dataset), log)
+        most = 1 if decay is not None else batch or collector.batch_size
+        pieces = batches(log.dataset, most, threads)
         with closing(pieces if keeper is None else keeper.guarded(pieces, state)) as safe:
-            for piece in safe:
-                seen(collector.add(piece.inputs))
-                digests = log.advance(piece.names)
+            for piece, digests, size in taken_in(collector, log, safe):
+                seen(size)
                 if runs is not None:
                     runs.add(digests, piece.inputs, collector.outputs)
                 if moving is not None:
@@ -175,6 +174,15 @@ def gather(
             dataset.skipped[:] = keeper.trail.mark.skipped
         kept = None if runs is None else runs.runs()
         return Gathered(state.statistics(), state.averages, resumed, collector.fallback, kept)
+
+
+def taken_in(
+    collector: Collector, log: DigestLog, pieces: Iterable[Batch]
+) -> Iterator[tuple[Batch, tuple[bytes, ...], int]]:
+    """Counts batches one by one; yields each when it is counted, with digests and number of its samples."""
+    for piece in pieces:
+        size = collector.add(piece.inputs)
+        yield piece, log.advance(piece.names), size
 
 
 @dataclass(frozen=True)
@@ -211,7 +219,8 @@ class _State:
         return None if self.moving is None else self.moving.averages
 
 
-def _preprocess(dataset: Dataset) -> str | None:
+def preprocess_text(dataset: Dataset) -> str | None:
+    """How its images become inputs, as statistics keep it."""
     return None if dataset.preprocess is None else dataset.preprocess.to_json()
 
 
@@ -228,7 +237,7 @@ class _Keeper:
         shard: Shard | None,
     ) -> None:
         self._settings = settings
-        preprocess = _preprocess(dataset)
+        preprocess = preprocess_text(dataset)
         shard_text = None if shard is None else str(shard)
         self._run = Run(preprocess, dataset.count, shard_text, decay, runtime_version())
         self._waiting = 0

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from calib8.calibration.origin import origins_text, united
 from calib8.calibration.statistics import Statistics
 from calib8.data.differing import preprocess_difference
+from calib8.data.digests import MOST_DIGESTS
 from calib8.errors import TableError, UsageError
 from calib8.parameters import parameter
 
@@ -79,6 +80,8 @@ class _Seen:
             other = f"{parameter('repeated', True)} counts what the data themselves hold several times"
             raise TableError(name, f"{same}, which would count twice", f"Give each part once; {other}")
         self._places.update(dict.fromkeys(digests, name))
+        if len(self._places) > 2 * MOST_DIGESTS:
+            self._places = {digest: self._places[digest] for digest in sorted(self._places)[:MOST_DIGESTS]}
 
 
 def _content(found: Statistics) -> bytes:

@@ -19,7 +19,7 @@ from calib8.calibration.tensor_statistics import BINS as BINS
 from calib8.calibration.tensor_statistics import Bins as Bins
 from calib8.calibration.tensor_statistics import TensorStatistics as TensorStatistics
 from calib8.data.differing import preprocess_difference
-from calib8.data.digests import DIGEST_BYTES
+from calib8.data.digests import DIGEST_BYTES, lowest_digests
 from calib8.errors import CalibrationError, TableError, UsageError
 from calib8.files import atomic_output, check_file, checked_path
 from calib8.parameters import either
@@ -60,8 +60,8 @@ class Statistics:
             which goes with any.
         origins: the kinds of machines that ran the float model, each once, in ascending order; empty where
             that is not known, which goes with any.
-        digests: one of 16 bytes for each sample, from its file or arrays, in ascending order; some or all
-            may be missing where they are not known.
+        digests: one of 16 bytes for each sample, from its file or arrays, in ascending order: the lowest
+            65,536 (``calib8.data.digests``); some or all may be missing where they are not known.
     """
 
     model_hash: str
@@ -107,7 +107,7 @@ class Statistics:
             problem = f"gathered on {origins_text(origins)}, which compute other last bits"
             raise CalibrationError("statistics", problem, "Collect both on one kind, or merge them as mixed")
         merged = {name: self.tensors[name].merge(other.tensors[name]) for name in sorted(self.tensors)}
-        digests = tuple(sorted((*self.digests, *other.digests)))
+        digests = lowest_digests(self.digests, other.digests)
         return Statistics(self.model_hash, merged, self.preprocess or other.preprocess, origins, digests)
 
     def preprocessed_like(self, other: Statistics) -> bool:
@@ -242,7 +242,7 @@ def _digests(columns: Mapping[str, Any]) -> tuple[bytes, ...]:
     found = columns.get(_DIGESTS, np.zeros((0, DIGEST_BYTES), np.uint8))
     if found.dtype != np.uint8 or found.ndim != 2 or found.shape[1] != DIGEST_BYTES:
         raise ValueError(f"'{_DIGESTS}' is {found.dtype} {list(found.shape)}")
-    return tuple(sorted(row.tobytes() for row in found))
+    return lowest_digests([row.tobytes() for row in found])
 
 
 def _stored(tensor: TensorStatistics, name: str) -> Any:

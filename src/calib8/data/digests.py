@@ -1,6 +1,10 @@
 """Which samples a run used up, told by what they are decoded from, whatever they are called.
 
-digest of a sample = the first 16 bytes of its fingerprint
+    digest of a sample    the first 16 bytes of its fingerprint
+    digests of a run      the lowest MOST_DIGESTS of its samples, ascending
+
+Those of several runs together follow from those of each, and memory ends somewhere. Which samples are among
+the lowest is as by lot: of two runs with thousands of samples in common some are found again.
 """
 
 from __future__ import annotations
@@ -8,11 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Final
 
 from calib8.data.samples import Dataset, Pending, Sample
 
 DIGEST_BYTES: Final = 16
+MOST_DIGESTS: Final = 1 << 16
+"""Digests that a run keeps: 1 MB in a file."""
+
+
+def lowest_digests(*runs: Sequence[bytes]) -> tuple[bytes, ...]:
+    """Those of several runs as those of one, in ascending order; equal ones are in it each."""
+    return tuple(sorted(chain(*runs))[:MOST_DIGESTS])  # what is in order already costs a merge
 
 
 class DigestLog:
@@ -33,11 +45,13 @@ class DigestLog:
         """The samples of these names were used up; returns their digests, empty where one is not known."""
         found = tuple(self._loaded.pop(name) for name in names)
         self._passed.extend(digest for digest in found if digest)
+        if len(self._passed) >= 2 * MOST_DIGESTS:
+            self._passed = list(self.digests())
         return found
 
     def digests(self) -> tuple[bytes, ...]:
         """Those of the samples that were used up, in ascending order; equal samples are in it each."""
-        return tuple(sorted(self._passed))
+        return lowest_digests(self._passed)
 
     def _pending(self) -> Iterator[Pending]:
         for item in self._source.pending():
