@@ -151,7 +151,7 @@ class LayoutWork:
         """Of the samples of both."""
         return {name: counts.joined(second[name]) for name, counts in first.items()}
 
-    def counts(self, found: Mapping[str, Counted]) -> dict[str, LayoutCounts]:
+    def counts(self, found: dict[str, Counted]) -> dict[str, LayoutCounts]:
         """Those of all samples.
 
         Raises:

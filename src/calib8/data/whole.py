@@ -46,7 +46,8 @@ def found_of_all(work: Work[Found], dataset: Dataset, threads: int, stage: str, 
         DataError: a sample cannot be read again, or does not fit.
     """
     if dataset.elsewhere is not None:
-        return dataset.elsewhere.found(work, stage, progress)
+        found: Found = dataset.elsewhere.found(work, stage, progress)
+        return found
     seen = SampleCounter(stage, dataset.count, progress)
     with closing(batches(replace(dataset, skipped=[]), work.batch, threads)) as pieces:
         return work.over((piece.inputs for piece in pieces), threads, seen)
