@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -14,6 +14,8 @@ from calib8.calibration.graph_taps import GraphTaps, channel_block
 from calib8.calibration.output_taps import Outputs, OutputTaps
 from calib8.calibration.statistics import Statistics, TensorStatistics, counting_isa
 from calib8.data.arrays import rows_per_batch
+from calib8.data.samples import Dataset
+from calib8.data.whole import batched
 from calib8.errors import Calib8Error, CalibrationError, DataError
 from calib8.model.carried import Carried
 from calib8.model.graph import graph_inputs, model_hash
@@ -62,9 +64,11 @@ class CountingWork:
     tensors: tuple[str, ...]
     batch: int = FREE_BATCH
 
-    def over(self, feeds: Iterator[Arrays], threads: int, seen: Callable[[int], None]) -> Statistics:
+    def over(self, dataset: Dataset, threads: int, seen: Callable[[int], None]) -> Statistics:
         """Those of some samples."""
-        return collect(self.model.model, self.tensors, feeds, threads=threads, on_batch=seen)
+        with batched(dataset, self.batch, threads) as pieces:
+            feeds = (piece.inputs for piece in pieces)
+            return collect(self.model.model, self.tensors, feeds, threads=threads, on_batch=seen)
 
     def joined(self, first: Statistics, second: Statistics) -> Statistics:
         """Those of both."""

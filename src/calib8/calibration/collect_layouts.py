@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_agai
 from calib8.calibration.statistics import Bins, Statistics, TensorStatistics
 from calib8.data.arrays import rows_per_batch
 from calib8.data.samples import Dataset
-from calib8.data.whole import found_of_all
+from calib8.data.whole import batched, found_of_all
 from calib8.errors import CalibrationError
 from calib8.model.carried import Carried
 from calib8.model.graph import graph_inputs
@@ -86,7 +86,7 @@ def collect_layouts(
         DataError: a batch does not fit the model.
     """
     work = LayoutWork(Carried(model), statistics, layout, frozenset(without))
-    return work.counts(work.over(iter(batches), threads, on_batch))
+    return work.counts(work.of(batches, threads, on_batch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +125,13 @@ class LayoutWork:
     def _wanted(self) -> dict[str, TensorStatistics]:
         return {name: t for name, t in self.statistics.tensors.items() if name not in self.without}
 
-    def over(self, feeds: Iterator[Arrays], threads: int, seen: Callable[[int], None]) -> dict[str, Counted]:
+    def over(self, dataset: Dataset, threads: int, seen: Callable[[int], None]) -> dict[str, Counted]:
         """The counts of every tensor that is not all zeros."""
+        with batched(dataset, self.batch, threads) as pieces:
+            return self.of((piece.inputs for piece in pieces), threads, seen)
+
+    def of(self, feeds: Iterable[Arrays], threads: int, seen: Callable[[int], None]) -> dict[str, Counted]:
+        """The same of batches."""
         found = {name: t for name, t in self._wanted.items() if t.magnitude}
         counters = {name: self.layout.counter(t.magnitude) for name, t in found.items()}
         rows = rows_per_batch(graph_inputs(self.model.model))

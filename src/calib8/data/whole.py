@@ -7,13 +7,15 @@ Joining is associative and commutative to the last bit, so neither the parts nor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
-from calib8.data.batches import batches
-from calib8.data.samples import Array, Dataset
+from calib8.data.batches import Batch, batches
+from calib8.data.fingerprints import array_fingerprint
+from calib8.data.samples import Array, Dataset, Pending, Sample
 from calib8.progress import Progress, SampleCounter
 
 Found = TypeVar("Found")
@@ -22,12 +24,8 @@ Found = TypeVar("Found")
 class Work(Protocol[Found]):
     """What is to be found of samples. Works and findings can be pickled."""
 
-    @property
-    def batch(self) -> int:
-        """Samples per run that serve speed best."""
-
-    def over(self, feeds: Iterator[Mapping[str, Array]], threads: int, seen: Callable[[int], None]) -> Found:
-        """Goes through batches, one array per input; ``seen`` is told the samples of each."""
+    def over(self, dataset: Dataset, threads: int, seen: Callable[[int], None]) -> Found:
+        """Goes through some samples, at least one; ``seen`` is told how many as they are done."""
 
     def joined(self, first: Found, second: Found) -> Found:
         """Of the samples of both."""
@@ -49,5 +47,22 @@ def found_of_all(work: Work[Found], dataset: Dataset, threads: int, stage: str, 
         found: Found = dataset.elsewhere.found(work, stage, progress)
         return found
     seen = SampleCounter(stage, dataset.count, progress)
-    with closing(batches(replace(dataset, skipped=[]), work.batch, threads)) as pieces:
-        return work.over((piece.inputs for piece in pieces), threads, seen)
+    return work.over(replace(dataset, skipped=[]), threads, seen)
+
+
+@contextmanager
+def batched(dataset: Dataset, size: int, threads: int) -> Iterator[Iterator[Batch]]:
+    """``batches`` for a ``with``: their threads end with it."""
+    with closing(batches(dataset, size, threads)) as pieces:
+        yield pieces
+
+
+def dataset_of_runs(runs: Sequence[Mapping[str, Array]]) -> Dataset:
+    """Feeds of single runs as a dataset that gives them one by one, as they are."""
+
+    def pending() -> Iterator[Pending]:
+        for number, run in enumerate(runs):
+            name = f"run {number}"
+            yield Pending(name, partial(Sample, name, run, None), partial(array_fingerprint, run))
+
+    return Dataset("runs", pending, len(runs), 1, None, False, [])

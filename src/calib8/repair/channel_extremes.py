@@ -6,7 +6,7 @@ t [N, C, …] ─► Mul t ─► ReduceMean                                  �
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.data.samples import Dataset
+from calib8.data.whole import batched
 from calib8.errors import DataError
 from calib8.model.carried import Carried
 from calib8.model.graph import Names, opset_version
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.runtime import open_session
 from calib8.repair.candidate import RepairData
 from calib8.repair.refit import found_of_data
 
@@ -88,20 +90,19 @@ class ExtremesWork:
 
     Attributes:
         model: its outputs are the smallest values of every channel, tensor by tensor, then the largest ones.
-        batch: samples per run: what a run yields is of one.
     """
 
     model: Carried
-    batch: int = 1
 
-    def over(self, feeds: Iterator[Arrays], threads: int, seen: Callable[[int], None]) -> Extremes:
-        """Those of some samples."""
+    def over(self, dataset: Dataset, threads: int, seen: Callable[[int], None]) -> Extremes:
+        """Those of some samples, one by one."""
         session = open_session(self.model.model, threads=threads, name=_SESSION)
         found: Extremes = []
-        for sample in feeds:
-            new = session.run(sample)
-            found = self.joined(found or new, new)
-            seen(1)
+        with batched(dataset, 1, threads) as pieces:
+            for piece in pieces:
+                new = session.run(piece.inputs)
+                found = self.joined(found or new, new)
+                seen(1)
         return found
 
     def joined(self, first: Extremes, second: Extremes) -> Extremes:

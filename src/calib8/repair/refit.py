@@ -29,7 +29,7 @@ from calib8.calibration.functions_behind import functions_behind, functions_for
 from calib8.calibration.ranges import BEHIND, METHODS, clipped_share
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
 from calib8.calibration.statistics import Statistics, TensorStatistics
-from calib8.data.whole import Found, Work, found_of_all
+from calib8.data.whole import Found, Work, dataset_of_runs, found_of_all
 from calib8.errors import Calib8Error, TableError, UsageError
 from calib8.model.carried import Carried
 from calib8.model.graph import model_hash
@@ -111,10 +111,8 @@ def found_of_data(work: Work[Found], data: RepairData, stage: str) -> Found:
     Raises:
         ModelError, DataError: ONNX Runtime cannot run the model, or the samples cannot be read again.
     """
-    if data.dataset is None:
-        seen = SampleCounter(stage, len(data.runs), data.progress)
-        return work.over(iter(data.runs), data.threads, seen)
-    return found_of_all(work, data.dataset, data.threads, stage, data.progress)
+    dataset = dataset_of_runs(data.runs) if data.dataset is None else data.dataset
+    return found_of_all(work, dataset, data.threads, stage, data.progress)
 
 
 @dataclass(frozen=True)
