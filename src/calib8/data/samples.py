@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
 from calib8.progress import Progress
 from calib8.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from calib8.data.elsewhere import ElsewhereData
 
 Array: TypeAlias = npt.NDArray[np.generic]
 
@@ -42,7 +45,9 @@ class Reader(Protocol):
 
 
 Yielding: TypeAlias = "Iterable[Any] | Callable[[], Iterable[Any]] | Numbered | Reader | Image.Image"
-DataSource: TypeAlias = "str | os.PathLike[str] | npt.NDArray[Any] | Mapping[str, Any] | Yielding"
+DataSource: TypeAlias = (
+    "str | os.PathLike[str] | npt.NDArray[Any] | Mapping[str, Any] | Yielding | ElsewhereData"
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,11 @@ class Pending:
 
 class Elsewhere(Protocol):
     """Machines that go through all samples where these lie."""
+
+    def counted(
+        self, model: Any, tensors: Sequence[str], progress: Progress
+    ) -> tuple[Any, Sequence[Skipped]]:
+        """The statistics of a prepared model over all samples, and the bad ones that were passed over."""
 
     def found(self, work: Any, stage: str, progress: Progress) -> Any:
         """What a ``calib8.data.whole.Work`` finds of all samples."""
