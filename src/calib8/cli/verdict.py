@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.filesize import decimal
 
-from calib8.cli.documents import finite
 from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
 from calib8.cli.steps import reading_flags
@@ -20,6 +19,7 @@ from calib8.parameters import on_command_line
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
+    from calib8.analysis.evaluation import Evaluation
     from calib8.data.preprocess import Preprocess
     from calib8.outcomes import Quantization
     from calib8.tasks.branches import Meaning
@@ -243,25 +243,9 @@ def _promise(worst: TaskVerdict | BranchVerdict) -> tuple[tuple[str, str], bool]
     return _OF_BRANCHES.get(worst.kind, _OTHER_PROMISE), False
 
 
-def verdict_document(verdict: Verdict | None, command: list[str]) -> dict[str, Any] | None:
-    """The verdict for machines."""
-    if verdict is None:
-        return None
-    return {
-        "state": verdict.state,
-        "text": verdict.text,
-        "samples": verdict.samples,
-        "shared": verdict.shared,
-        "tasks": [
-            {"name": one.name, "task": one.task, "branches": list(one.branches), "state": one.state,
-             "figures": {name: finite(value) for name, value in one.figures.items()},
-             "counted": one.counted, "text": one.text}
-            for one in verdict.tasks
-        ],
-        "branches": [
-            {"name": one.name, "kind": one.kind, "state": one.state, "value": finite(one.value),
-             "text": one.text}
-            for one in verdict.branches
-        ],
-        "next": shlex.join(command),
-    }  # fmt: skip
+def say_verdicts(terminal: Terminal, evaluations: Sequence[Evaluation]) -> None:
+    """A line per model that was judged beside the float one."""
+    for one in evaluations:
+        if one.verdict is not None:
+            told = on_command_line(one.verdict.text)
+            terminal.say(f"accuracy of {one.model}  {told}", style=_STYLES.get(one.verdict.state))
