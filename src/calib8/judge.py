@@ -150,7 +150,7 @@ def _evaluated(
         on_batch=SampleCounter("evaluating", dataset.count, progress),
         on_outputs=_each(judges.add, beside.add),
     )  # fmt: skip
-    told = beside.told(found, sessions, judges.task)
+    told = beside.told(found, sessions, dataset, judges.task)
     results = [_with_label_warning(result, dataset) for result in judges.beside(told)]
     if reference is not None:
         doubted = doubts(models[reference], found[reference], beside.first, dataset, reading.threads)

@@ -19,6 +19,7 @@ from calib8.analysis.evaluation import Evaluation
 from calib8.analysis.paces import FirstSamples, seconds_per_sample
 from calib8.analysis.task_figures import TaskRecords
 from calib8.data.batches import Batch
+from calib8.data.fed import fed_from
 from calib8.data.samples import Dataset
 from calib8.model.runtime import Session
 from calib8.tasks.branches import Meaning
@@ -55,22 +56,27 @@ class Beside:
             self.classes.add(batch, results)
 
     def told(
-        self, found: Sequence[Evaluation], sessions: Sequence[Session], task: TaskRecords | None = None
-    ) -> list[Evaluation]:
-        """The evaluations with classes, times and verdicts.
+        self, found: Sequence[Evaluation], sessions: Sequence[Session], dataset: Dataset,
+        task: TaskRecords | None = None,
+    ) -> list[Evaluation]:  # fmt: skip
+        """The evaluations with classes, times, data and verdicts.
 
         Args:
             found: one per model.
             sessions: the open models.
+            dataset: that they ran on.
             task: what the judge keeps of the task that was asked for; None: none was.
         """
         alive = [None if one.failure else session for one, session in zip(found, sessions, strict=True)]
         paces = seconds_per_sample(alive, self.first)
         classes = [() if self.classes is None else self.classes.told(index) for index in range(len(found))]
         told = [
-            replace(one, seconds=None if pace is None else pace * one.images, classes=of_classes)
+            replace(
+                one, seconds=None if pace is None else pace * one.images, classes=of_classes,
+                fed=None if one.failure else fed_from(dataset, one.images),
+            )
             for one, pace, of_classes in zip(found, paces, classes, strict=True)
-        ]
+        ]  # fmt: skip
         return told if self.verdicts is None else self.verdicts.beside(told, task)
 
 

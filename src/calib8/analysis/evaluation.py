@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from calib8.analysis.by_class import ClassFigures
+from calib8.data.fed import Fed
 from calib8.notebook import grid, in_notebook, notes
 from calib8.number_texts import decibels_cell, percent
 from calib8.tasks.judges.interface import TaskFigures
@@ -46,6 +47,7 @@ class Evaluation:
         classes: of classifiers, those that lost most first, see ``calib8.analysis.by_class``; empty without
             labels and reference.
         labelled: samples with a label that counts.
+        fed: the data and the way of its pictures; None: not known.
         verdict: what became of the model beside the reference, as ``quantize`` tells it; None without a
             reference, for the reference itself, and for a model that ended its runtime.
         branches: of the outputs against the reference's; empty where ``sqnr_db`` is None, or the outputs are
@@ -72,6 +74,7 @@ class Evaluation:
     classes: tuple[ClassFigures, ...] = ()
     labelled: int = 0
     verdict: Verdict | None = None
+    fed: Fed | None = None
 
     def __repr__(self) -> str:
         """One line: which model, where it ran, and the figures that are known."""

@@ -105,6 +105,7 @@ class Dataset:
         label_note: why labels that were found are not used; empty where there are none, or they are.
         label_cure: what to do about labels that do not fit.
         class_names: of the labels, by number; empty where only numbers are known.
+        total: samples of the source, of which some may have been chosen; None: not known.
     """
 
     source: str
@@ -119,6 +120,7 @@ class Dataset:
     label_note: str = ""
     label_cure: str = "Mend them, or give inputs alone"
     class_names: tuple[str, ...] = ()
+    total: int | None = None
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.

@@ -32,6 +32,7 @@ from calib8.run_report.told import (
 )
 from calib8.run_report.words import (
     agreement_figure,
+    fed_figures,
     output_figures,
     size_figures,
     sqnr_figure,
@@ -65,7 +66,9 @@ def of_evaluations(
     verdict = None if judged is None else judged.verdict
     headline = _headline(seen, figures, around, "evaluated", agreement, count, verdict)
     notes = tuple(f"{one.model}: {with_both(text)}" for one in found for text in _odd(one))
-    made = () if model is None else (*how_it_was_made(model), *what_its_bytes_are(model, int8_bytes))
+    made = fed_figures(None if judged is None else judged.fed)
+    if model is not None:
+        made += (*how_it_was_made(model), *what_its_bytes_are(model, int8_bytes), *told.contents)
     title = ", ".join(Path(one.model).name for one in found[:3]) + (" …" if len(found) > 3 else "")
     report = _report(
         title, "evaluate", headline, Work(made, notes=notes), _models(found, sizes), told, seen, around,
@@ -86,12 +89,12 @@ def of_comparison(
     """
     told = Inside() if model is None else inside(model, _known(seen, found))
     figures = [*output_figures(found), *size_figures(*around.bytes)]
-    facts = (Figure("float model", found.fp32), Figure("int8 model", found.int8))
+    facts = [Figure("float model", found.fp32), Figure("int8 model", found.int8)]
+    facts += [*fed_figures(None if seen is None else seen.fed), *told.contents]
     notes = tuple(f"'{one.tensor}' is not compared: {one.reason}" for one in found.left_out)
     headline = _headline(seen, figures, around, "compared", found.agreement, found.images)
-    return _report(
-        Path(found.int8).name, "compare", headline, Work(facts, notes=notes), Models(), told, seen, around
-    )
+    work = Work(tuple(facts), notes=notes)
+    return _report(Path(found.int8).name, "compare", headline, work, Models(), told, seen, around)
 
 
 def of_treatment(found: Treatment, seen: SideBySide | None, model: ir.Model, around: Around) -> RunReport:
@@ -101,7 +104,12 @@ def of_treatment(found: Treatment, seen: SideBySide | None, model: ir.Model, aro
     macs = {loss.row.node: loss.macs for loss in diagnosis.layers if loss.row.node is not None}
     told = inside(model, _known(seen, comparison, macs))
     work = Work(
-        (Figure("float model", comparison.fp32), Figure("int8 model", comparison.int8)),
+        (
+            Figure("float model", comparison.fp32),
+            Figure("int8 model", comparison.int8),
+            *fed_figures(None if seen is None else seen.fed),
+            *told.contents,
+        ),
         attempts=tuple(
             Attempt(one.text, diagnosis.sqnr_db, one.sqnr_db, kept=False) for one in found.remedies
         ),
