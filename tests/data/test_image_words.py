@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -55,10 +57,10 @@ def test_colours_and_values() -> None:
     assert image_words(Preprocess(dtype="uint8")).endswith("pixels 0 … 255 as they are")
 
 
-def test_how_many_samples_of_how_many(tmp_path) -> None:
+def test_how_many_samples_of_how_many(tmp_path: Path) -> None:
     for number in range(5):
         Image.fromarray(np.full((8, 8, 3), number, np.uint8)).save(tmp_path / f"{number}.png")
-    spec = TensorSpec("x", (1, 3, 8, 8), np.dtype(np.float32))
+    spec = TensorSpec("x", np.dtype(np.float32), ("N", 3, 8, 8))
     some = open_dataset(tmp_path, [spec], Preprocess(), samples=2)
     fed = fed_from(some, sum(1 for _ in some))
     assert fed.data_words == f"{tmp_path}, 2 of its 5 samples"
@@ -66,7 +68,7 @@ def test_how_many_samples_of_how_many(tmp_path) -> None:
     arrays = open_dataset(np.zeros((3, 3, 8, 8), np.float32), [spec], None)
     whole = fed_from(arrays, 3)
     assert (whole.data_words, whole.image_words) == ("array, 3 samples", "")
-    listed = open_dataset([np.zeros((1, 3, 8, 8), np.float32)] * 4, [spec], None, samples=1)
+    listed = open_dataset([Image.new("RGB", (8, 8))] * 4, [spec], Preprocess(), samples=1)
     assert fed_from(listed, 1).data_words == "data, 1 of its 4 samples"
     endless = Fed("data", 7, None, None)
     assert endless.data_words == "data, 7 samples"

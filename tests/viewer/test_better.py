@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from report_folders import told, written
 
@@ -15,7 +16,9 @@ from calib8.viewer.reports import Report
 A_FIGURE = Figure("agreement", "97.00 %", "on 64 samples")
 
 
-def facts(*figures: Figure, state: str = "kept", word: str = "kept", data: str = "images, 64 samples"):
+def facts(
+    *figures: Figure, state: str = "kept", word: str = "kept", data: str = "images, 64 samples"
+) -> PageFacts:
     options = (Figure("data", data),) if data else ()
     return PageFacts("t", "evaluate", state, word, "", figures, options=options)  # type: ignore[arg-type]
 
@@ -73,14 +76,14 @@ def test_what_cannot_be_compared_says_why() -> None:
     assert "they are other networks" in which_is_better(*layered)
 
 
-def test_the_page_has_it_above_the_tables(tmp_path) -> None:
+def test_the_page_has_it_above_the_tables(tmp_path: Path) -> None:
     reports = []
     for name, agreement in (("a", 99.0), ("b", 97.0)):
         path = written(tmp_path / f"{name}.html", told(name, agreement))
         with path.open("rb") as file:
             found = facts_in(file)
         assert isinstance(found, PageFacts)
-        reports.append(Report(f"{name}.html", found, 0.0))
+        reports.append(Report(f"{name}.html", found, 1, 0.0))
     shown = pair_page(*reports)
     sentence = "A is better by its verdict: kept, the other visibly damaged"
     assert shown.index(sentence) < shown.index('id="figures"')
