@@ -143,6 +143,7 @@ def _from_images(
         str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [],
         labels_asked=found.asked, label_note=found.note,
         label_cure=Text(f"Mend them, or name others with {parameter('labels')}"), class_names=found.names,
+        total=len(files),
     )  # fmt: skip
 
 
@@ -210,7 +211,7 @@ def _from_arrays(
     count = len(spaced(total, samples))
     return Dataset(
         source, pending, count, rows_per_batch(inputs), fitted, False, [],
-        label_note=found.note, label_cure="Mend the array 'labels', or leave it out",
+        label_note=found.note, label_cure="Mend the array 'labels', or leave it out", total=total,
     )  # fmt: skip
 
 

@@ -124,6 +124,7 @@ class Dataset:
         label_cure: what to do about labels that do not fit.
         class_names: of the labels, by number; empty where only numbers are known.
         elsewhere: goes through all samples on other machines; the samples here are some of them then.
+        total: samples of the source, of which some may have been chosen; None: not known.
     """
 
     source: str
@@ -139,6 +140,7 @@ class Dataset:
     label_cure: str = "Mend them, or give inputs alone"
     class_names: tuple[str, ...] = ()
     elsewhere: Elsewhere | None = None
+    total: int | None = None
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.
