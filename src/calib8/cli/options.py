@@ -112,9 +112,10 @@ class ReadingOptions:
         Raises:
             UsageError: a count below 1.
         """
+        from calib8.cli.typed import as_data
         from calib8.data.reading import Reading
 
-        return Reading(data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad)
+        return Reading(as_data(data), preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad)
 
     @property
     def thread_count(self) -> int:
