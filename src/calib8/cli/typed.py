@@ -11,7 +11,6 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from calib8.addresses import is_address
 from calib8.errors import Calib8Error, UsageError
 from calib8.files import check_address
 from calib8.parameters import Text
@@ -19,9 +18,6 @@ from calib8.parameters import Text
 _TYPED: Final[dict[str, str]] = {}
 """Text of a path → what was typed, where that is another text; of the last command of this process."""
 
-
-DATA: Final = ("data", "judge_data")
-"""Parameters that take addresses."""
 
 _OPTIONS: Final[dict[str, Any]] = {}
 """Arguments and options of the last command of this process: parameter → value."""
@@ -45,22 +41,17 @@ def remember(words: Sequence[str]) -> None:
     _TYPED.update((text, part) for part in values if (text := str(Path(part))) != part)
 
 
-def as_data(path: Path | None) -> Path | str | None:
-    """What was typed as data: an address letter by letter, anything else as its path."""
-    typed = "" if path is None else _TYPED.get(str(path), str(path))
-    return typed if is_address(typed) else path
-
-
 def refuse_addresses(arguments: Mapping[str, Any]) -> None:
-    """Refuses what is no file of this machine, before anything is made of it; data may lie anywhere.
+    """Refuses what is no file of this machine, before anything is made of it.
 
     Args:
-        arguments: of a command: values, lists of values, dataclasses of them.
+        arguments: of a command: values, lists of values, dataclasses of them. Data are no ``Path``: they may
+            lie anywhere.
 
     Raises:
         UsageError: a path among them is an address such as ``https://…``.
     """
-    for path in _paths(value for name, value in arguments.items() if name not in DATA):
+    for path in _paths(arguments.values()):
         check_address(path, UsageError)
 
 

@@ -34,6 +34,9 @@ from calib8.errors import DataError
 MOST_FILES: Final = 1_000_000
 """That braces may stand for."""
 
+_WITHOUT_FOLDERS: Final = ("http", "https")
+"""Schemes whose addresses name files only, where ``?`` begins a query."""
+
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 _RANGE: Final = re.compile(r"(\d{1,9})\.\.(\d{1,9})")
 _CURE: Final = "Give tar shards, Parquet files or pictures: an address, a pattern, or their folder"
@@ -73,7 +76,9 @@ def place_of(written: str) -> Place | None:
     texts = list(expanded(written))
     if not is_address(written) and len(texts) == 1 and kind_of(written) not in ("tar", "parquet"):
         return None
-    if is_address(written) and len(texts) == 1 and (folder := _remote_folder(written)) is not None:
+    if scheme_of(written) in _WITHOUT_FOLDERS:
+        one_kind([StoredFile(text, without_secrets(text)) for text in texts], shown)
+    elif is_address(written) and len(texts) == 1 and (folder := _remote_folder(written)) is not None:
         return folder
     found = [file for text in texts for file in (_remote(text) if is_address(text) else _matching(text))]
     named = named_shortly(found)
@@ -162,7 +167,7 @@ def _remote(address: str) -> list[StoredFile]:
     """Remote files of an address or a pattern."""
     system, path = file_system(address)
     with told(address):
-        if scheme_of(address) in ("http", "https") or not glob.has_magic(path):
+        if scheme_of(address) in _WITHOUT_FOLDERS or not glob.has_magic(path):
             return [remote_file(address, system.info(path))]
         found = _files(system, system.glob(path, detail=True))
     shown = [file for file in found if not file.name.rpartition("/")[2].startswith(".")]

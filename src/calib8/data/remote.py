@@ -94,10 +94,8 @@ def told(address: str) -> Iterator[None]:
 def _worded(address: str, error: Exception) -> StoreError:
     shown, reason = without_secrets(address), cleaned(str(error) or type(error).__name__, address)
     if isinstance(error, FileNotFoundError):
-        problem = (
-            "does not exist" if address in str(error) or not str(error) else f"does not exist ({reason})"
-        )
-        return StoreError(shown, problem, "Check the bucket and the path")
+        said = "" if reason in shown or shown in reason else f" ({reason})"
+        return StoreError(shown, f"does not exist{said}", "Check the bucket and the path")
     status = getattr(error, "status", None) or getattr(error, "code", None)
     refused = isinstance(error, PermissionError) or status in _REFUSED_CODES
     if refused or any(word in type(error).__name__ or word in str(error) for word in _REFUSED):
