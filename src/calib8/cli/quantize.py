@@ -263,7 +263,7 @@ def _say(terminal: Terminal, result: Quantization, told: tuple[str, ...]) -> Non
 
 
 def _next_command(
-    outcome: _Outcome, request: _Request, output: Path, data: Path | None, reading: ReadingOptions,
+    outcome: _Outcome, request: _Request, output: Path, data: str | None, reading: ReadingOptions,
     ranges: RangeOptions,
 ) -> list[str]:  # fmt: skip
     """What to do with the model that was made."""

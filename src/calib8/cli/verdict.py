@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.filesize import decimal
 
+from calib8.addresses import without_secrets
 from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
 from calib8.cli.steps import reading_flags
@@ -76,7 +77,7 @@ class Asked:
 
     model: Path
     output: Path
-    data: Path | None
+    data: str | None
     reading: ReadingOptions
     preprocess: Preprocess | None
     task: str | None
@@ -229,16 +230,26 @@ def next_command(verdict: Verdict, asked: Asked) -> list[str]:
         looking = all_of_them.looking(None if task == "classify" else task)
         return ["calib8", "evaluate", model, output, "--data", OTHER_IMAGES, *looking]
     if verdict.state == "ruined":
-        return ["calib8", "diagnose", model, output, "--data", str(data), *asked.looking()]
+        return ["calib8", "diagnose", model, output, "--data", without_secrets(data), *asked.looking()]
     promise, by_task = _promise(verdict.deciding[0])
     if asked.effort == "best" or (asked.effort == "balanced" and by_task):
         read = replace(asked, reading=replace(asked.reading, batch=None)).looking()
         engine = ["--runtime", "calib8"] if asked.target == "calib8" else []
         made = [*asked.making(), *engine, *promise, "-o", _beside(asked.output, "tuned")]
-        return ["calib8", "tune", model, "--data", str(data), "--judge-data", OTHER_IMAGES, *read, *made]
+        return [
+            "calib8",
+            "tune",
+            model,
+            "--data",
+            without_secrets(data),
+            "--judge-data",
+            OTHER_IMAGES,
+            *read,
+            *made,
+        ]
     best = ["--effort", "best", "-o", _beside(asked.output, "best")]
     flags = [*asked.looking(), *asked.making(), *asked.choosing(), *best]
-    return ["calib8", "quantize", model, "--data", str(data), *flags]
+    return ["calib8", "quantize", model, "--data", without_secrets(data), *flags]
 
 
 def _beside(output: Path, what: str) -> str:

@@ -16,6 +16,7 @@ from PIL import Image
 from calib8.data.arrays import conform
 from calib8.data.images import read_image
 from calib8.data.preprocess import Preprocess, apply_preprocess
+from calib8.data.remote import StoreError
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
 from calib8.progress import Progress
@@ -163,7 +164,7 @@ class Dataset:
                 try:
                     sample = item.load()
                 except DataError as error:
-                    if not self.skip_bad:
+                    if not self.skip_bad or isinstance(error, StoreError):
                         raise
                     self.skipped.append(Skipped(item.name, error.problem))
                     continue
