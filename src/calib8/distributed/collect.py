@@ -174,7 +174,7 @@ class _Run:
         import ray
 
         self.watch: Told = new_watch()
-        self.resumed = 0
+        self.resumed, self.shown = 0, -1
         self.reference = ray.put(self.gatherer)
 
     def units(self, listed: Listed, kept: set[str]) -> Part:
@@ -217,7 +217,9 @@ class _Run:
         done, failure = self.watch.look()
         if failure is not None:
             raise failure
-        self.progress(STAGE, self.resumed + done, self.total)
+        if done != self.shown:
+            self.shown = done
+            self.progress(STAGE, self.resumed + done, self.total)
 
 
 @contextmanager

@@ -50,14 +50,14 @@ class Listed:
         return hashlib.sha256("".join(sorted(unit.key for unit in self.units)).encode()).hexdigest()
 
 
-def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = SAMPLES_PER_UNIT) -> Listed:
+def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = 0) -> Listed:
     """The units of a source that this machine sees.
 
     Args:
         data: a folder of pictures, a picture, an .npz or an .npy.
         gatherer: what will count them.
         samples: at most so many, evenly spaced; None: all.
-        most: samples per unit; what the model takes at once stays together.
+        most: samples per unit, 0 for what is usual; what the model takes at once stays together.
 
     Raises:
         DataError: there is nothing, or what is there does not fit the model.
@@ -66,7 +66,7 @@ def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = SAM
     check_address(data, DataError)
     place = Path(data).resolve()
     together = rows_per_batch(gatherer.inputs) or 1
-    size = -(-most // together) * together
+    size = -(-(most or SAMPLES_PER_UNIT) // together) * together
     settings = gatherer.settings
     if place.suffix.lower() in (".npz", ".npy") and not place.is_dir():
         # Opened here for what can be wrong with it; workers open it again.

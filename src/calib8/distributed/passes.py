@@ -1,6 +1,6 @@
 """Passes over data by workers of Ray: units or blocks in, merged rows out.
 
-    units   →  actors that hold the model  →  tasks that merge 16 rows  →  tasks that merge 16 of these
+    units   →  actors that hold the model  →  tasks that merge 16 rows  →  the driver
 
 Ray schedules, sends lost work again and moves rows; nothing here does.
 """
@@ -22,6 +22,9 @@ from calib8.errors import UsageError
 
 ROWS_PER_BLOCK: Final = 256
 """Rows of a dataset that are counted as one piece."""
+
+WORKERS_PER_MERGING: Final = 8
+"""Workers whose parts one task can merge as they come."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Passes:
         done = rows.map_batches(
             UnitWorker, batch_size=1, fn_constructor_args=(self.equipment,), **self._as_workers(len(units))
         )
-        yield from self._merged(done)
+        yield from self._merged(done, len(units))
 
     def over_keys(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         """Keys and parts of the store, merged to few rows."""
@@ -54,7 +57,7 @@ class Passes:
 
         tasks = -(-len(keys) // ROWS_PER_TASK)
         rows = ray.data.from_items([{KEYS: key, PART: b""} for key in keys], override_num_blocks=tasks)
-        yield from self._merged(rows)
+        yield from self._merged(rows, len(keys))
 
     def over_blocks(
         self, dataset: Any, column: str | None, done: frozenset[str]
@@ -66,7 +69,7 @@ class Passes:
             fn_constructor_args=(self.equipment, column, done),
             **self._as_workers(None),
         )
-        yield from self._merged(found)
+        yield from self._merged(found, None)
 
     def _as_workers(self, units: int | None) -> dict[str, Any]:
         """Options of the operator whose actors hold the model."""
@@ -82,15 +85,19 @@ class Passes:
             options["label_selector"] = dict(self.choice.node_labels)
         return options
 
-    def _merged(self, rows: Any) -> Iterator[tuple[str, bytes]]:
-        """The rows of a dataset of parts, merged twice by tasks.
+    def _merged(self, rows: Any, many: int | None) -> Iterator[tuple[str, bytes]]:
+        """The rows of a dataset of parts, merged by tasks until they are few: 16, 256, or any number.
 
-        The two steps differ in what they ask of a machine: Ray makes one step of two that ask the same.
+        Two steps differ in what they ask of a machine: Ray makes one step of two that ask the same.
         """
-        for processors in (0.0, 0.001):
+        from ray.data import TaskPoolStrategy
+
+        levels = 2 if many is None or many > ROWS_PER_TASK**2 else int(many > ROWS_PER_TASK)
+        tasks = 1 + usable_workers(self.choice.workers, self.choice.threads) // WORKERS_PER_MERGING
+        for processors in (0.0, 0.001)[:levels]:
             rows = rows.map_batches(
                 self.merging, batch_size=ROWS_PER_TASK, batch_format="numpy", num_cpus=processors,
-                retry_exceptions=[OSError], max_retries=5,
+                compute=TaskPoolStrategy(size=tasks), retry_exceptions=[OSError], max_retries=5,
             )  # fmt: skip
         with _quiet(rows):
             for row in rows.iter_rows():
