@@ -15,6 +15,11 @@ from calib8.distributed import collect, listing
 from calib8.errors import DataError, TableError, UsageError
 from small_nets import squeeze_excite
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves its daemons to the operating system
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
