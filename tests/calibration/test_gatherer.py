@@ -110,7 +110,7 @@ def test_bad_pictures_are_passed_over_and_told(files: list[Path], tmp_path: Path
 
 def test_nothing_added_is_nothing_to_take(files: list[Path]) -> None:
     with Gatherer(pictured(), preprocess=RECIPE) as gatherer:
-        with pytest.raises(UsageError, match="Gatherer: has nothing to give; Add records before"):
+        with pytest.raises(UsageError, match=r"Gatherer: has nothing to give\. Add records before"):
             gatherer.take()
         gatherer.add(files[:1])
         gatherer.take()

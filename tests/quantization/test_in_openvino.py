@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 import pytest
 
-from calib8.analysis.evaluate import sqnr_db
 from calib8.analysis.runtimes import open_in_runtime
+from calib8.analysis.tally import sqnr_db
 from calib8.pipeline import quantize
 from small_models import Array, normal, onnx_model, run
 

@@ -8,9 +8,7 @@ branches      the same of every branch of the outputs (``calib8.tasks``)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +17,7 @@ import numpy.typing as npt
 from calib8.analysis.chance import doubt, hardly_better_than_guessing
 from calib8.analysis.evaluation import BranchSqnr as BranchSqnr
 from calib8.analysis.evaluation import Evaluation as Evaluation
+from calib8.analysis.tally import Energies, Tally, by_sample
 from calib8.data.batches import Batch
 from calib8.errors import CrashError, DataError
 from calib8.model.runtime import Session
@@ -43,27 +42,6 @@ LOWER: Final = (
 
 Outputs = Sequence[list[npt.NDArray[Any]] | None]
 """Of every model for one batch."""
-
-
-@dataclass
-class _Tally:
-    """Running sums of one model."""
-
-    images: int = 0
-    labelled: int = 0
-    top1: int = 0
-    top5: int = 0
-    above: int = 0
-    below: int = 0
-    classes: int = 0
-    classified: int = 0
-    agreeing: int = 0
-    signal: float = 0.0
-    noise: float = 0.0
-    energies: npt.NDArray[np.float64] | None = None
-    labels_asked: bool = True
-    misfit: str = ""
-    crash: CrashError | None = None
 
 
 def evaluate_sessions(
@@ -99,7 +77,7 @@ def evaluate_sessions(
         CrashError: no model is left: each has ended its runtime.
     """
     classes = classes and (meaning is None or not meaning.named or meaning.task == "classify")
-    tallies = [_Tally(labels_asked=labels_asked) for _ in sessions]
+    tallies = [Tally(labels_asked=labels_asked) for _ in sessions]
     for batch in batches:
         results = [_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)]
         _check_one_is_left(tallies)
@@ -111,7 +89,7 @@ def evaluate_sessions(
                 _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
                 _count_differences(expected, outputs, tally, sessions[index], classes=classes)
-                _count_branches(expected, outputs, tally, meaning)
+                _count_energies(expected, outputs, len(batch.names), tally, meaning)
         on_outputs(batch, results)
         on_batch(len(batch.names))
     if not tallies or all(tally.images == 0 and tally.crash is None for tally in tallies):
@@ -120,7 +98,7 @@ def evaluate_sessions(
     return [_evaluation(s, t, i, reference, meaning) for i, (s, t) in enumerate(pairs)]
 
 
-def _run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]] | None:
+def _run(session: Session, batch: Batch, tally: Tally) -> list[npt.NDArray[Any]] | None:
     """Outputs; None once the model has ended its runtime: what it gave before does not count either."""
     if tally.crash is not None:
         return None
@@ -133,15 +111,13 @@ def _run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]
     return outputs
 
 
-def _check_one_is_left(tallies: Sequence[_Tally]) -> None:
+def _check_one_is_left(tallies: Sequence[Tally]) -> None:
     crashes = [tally.crash for tally in tallies if tally.crash is not None]
     if crashes and len(crashes) == len(tallies):
         raise crashes[0]
 
 
-def _count_labels(
-    output: npt.NDArray[Any], batch: Batch, label_offset: int, tally: _Tally, name: str
-) -> None:
+def _count_labels(output: npt.NDArray[Any], batch: Batch, label_offset: int, tally: Tally, name: str) -> None:
     scores = class_scores(output)
     if scores is None or scores.shape[0] != len(batch.labels) or tally.misfit:
         return
@@ -168,7 +144,7 @@ def _count_labels(
 def _count_differences(
     expected: list[npt.NDArray[Any]],
     outputs: list[npt.NDArray[Any]],
-    tally: _Tally,
+    tally: Tally,
     session: Session,
     *,
     classes: bool,
@@ -183,12 +159,6 @@ def _count_differences(
     if classes and reference_scores is not None and scores is not None and _same(reference_scores, scores):
         tally.classified += len(scores)
         tally.agreeing += int(np.sum(best_classes(reference_scores, 1) == best_classes(scores, 1)))
-    for left, right in zip(expected, outputs, strict=True):
-        if left.dtype.kind == "f":
-            signal = float(np.sum(left.astype(np.float64) ** 2))
-            tally.signal += signal
-            noise = float(np.sum((left.astype(np.float64) - right) ** 2)) if _same(left, right) else signal
-            tally.noise += noise
 
 
 def _same(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
@@ -216,26 +186,35 @@ def other_network(
     return False
 
 
-def _count_branches(
-    expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, meaning: Meaning | None
+def _count_energies(
+    expected: list[npt.NDArray[Any]],
+    outputs: list[npt.NDArray[Any]],
+    samples: int,
+    tally: Tally,
+    meaning: Meaning | None,
 ) -> None:
+    """Signal and noise of the float outputs together, and of each branch."""
     pairs = [pair for pair in zip(expected, outputs, strict=True) if pair[0].dtype.kind == "f"]
-    if meaning is None or any(piece.index >= len(pairs) for piece in meaning.pieces):
-        return
-    left, right = ([pair[place] for pair in pairs] for place in (0, 1))
-    found = meaning.joined(np.array(energies_of(meaning.cut(left), meaning.cut(right))))
-    tally.energies = found if tally.energies is None else tally.energies + found
+    for left, right in by_sample([a for a, _ in pairs], [b for _, b in pairs], rows=samples):
+        for signal, noise in energies_of(left, right):
+            tally.outputs.add(signal, noise)
+        if meaning is None or any(piece.index >= len(pairs) for piece in meaning.pieces):
+            continue
+        found = meaning.joined(np.array(energies_of(meaning.cut(left), meaning.cut(right))))
+        tally.branches = tally.branches or [Energies() for _ in found]
+        for branch, (signal, noise) in zip(tally.branches, found, strict=True):
+            branch.add(float(signal), float(noise))
 
 
-def _branches(tally: _Tally, meaning: Meaning | None) -> tuple[BranchSqnr, ...]:
-    if meaning is None or tally.energies is None:
+def _branches(tally: Tally, meaning: Meaning | None) -> tuple[BranchSqnr, ...]:
+    if meaning is None or tally.branches is None:
         return ()
-    told = zip(meaning.judged, tally.energies, strict=True)
-    return tuple(BranchSqnr(one.name, one.kind, sqnr_db(*map(float, rows))) for one, rows in told)
+    told = zip(meaning.judged, tally.branches, strict=True)
+    return tuple(BranchSqnr(one.name, one.kind, energies.sqnr_db) for one, energies in told)
 
 
 def _evaluation(
-    session: Session, tally: _Tally, index: int, reference: int | None, meaning: Meaning | None
+    session: Session, tally: Tally, index: int, reference: int | None, meaning: Meaning | None
 ) -> Evaluation:
     if tally.crash is not None:
         crash = tally.crash.text
@@ -248,7 +227,7 @@ def _evaluation(
         top1=tally.top1 / tally.labelled if tally.labelled else None,
         top5=tally.top5 / tally.labelled if tally.labelled else None,
         agreement=tally.agreeing / tally.classified if compared and tally.classified else None,
-        sqnr_db=sqnr_db(tally.signal, tally.noise) if compared else None,
+        sqnr_db=tally.outputs.sqnr_db if compared else None,
         seconds=None,
         warnings=tuple(_warnings(tally, doubted=not compared)),
         labels_left_out=tally.misfit,
@@ -257,7 +236,7 @@ def _evaluation(
     )
 
 
-def _warnings(tally: _Tally, *, doubted: bool) -> Iterator[str]:
+def _warnings(tally: Tally, *, doubted: bool) -> Iterator[str]:
     """Whether the model mostly gives the class beside the label: its labels are counted otherwise.
 
     Args:
@@ -272,10 +251,3 @@ def _warnings(tally: _Tally, *, doubted: bool) -> Iterator[str]:
             yield Text(f"its class is one {side} than the label on {share} of the images: {cure}")
     if doubted and not told and hardly_better_than_guessing(tally.top1, tally.labelled, tally.classes):
         yield doubt(tally.top1, tally.labelled)
-
-
-def sqnr_db(signal: float, noise: float) -> float | None:
-    """``10 log10(signal / noise)``; None where there is no signal or no noise to speak of."""
-    if signal <= 0 or noise <= 0 or not math.isfinite(noise):
-        return None
-    return 10.0 * math.log10(signal / noise)

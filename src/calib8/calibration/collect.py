@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
@@ -13,7 +14,10 @@ from calib8.calibration.graph_taps import GraphTaps, channel_block
 from calib8.calibration.output_taps import Outputs, OutputTaps
 from calib8.calibration.statistics import Statistics, TensorStatistics, counting_isa
 from calib8.data.arrays import rows_per_batch
+from calib8.data.samples import Dataset
+from calib8.data.whole import batched
 from calib8.errors import Calib8Error, CalibrationError, DataError
+from calib8.model.carried import Carried
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.runtime import Arrays
 
@@ -50,6 +54,25 @@ def collect(
         if collector.samples == 0:
             raise DataError("calibration data", "holds no sample", "Give at least one image or array")
         return collector.statistics()
+
+
+@dataclass(frozen=True, eq=False)
+class CountingWork:
+    """Statistics of the named tensors as work on all samples, see ``calib8.data.whole``."""
+
+    model: Carried
+    tensors: tuple[str, ...]
+    batch: int = FREE_BATCH
+
+    def over(self, dataset: Dataset, threads: int, seen: Callable[[int], None]) -> Statistics:
+        """Those of some samples."""
+        with batched(dataset, self.batch, threads) as pieces:
+            feeds = (piece.inputs for piece in pieces)
+            return collect(self.model.model, self.tensors, feeds, threads=threads, on_batch=seen)
+
+    def joined(self, first: Statistics, second: Statistics) -> Statistics:
+        """Those of both."""
+        return first.merge(second)
 
 
 class Collector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -13,14 +14,15 @@ from calib8.calibration.choose import refuse_non_finite
 from calib8.calibration.layouts import Layout, LayoutCounts
 from calib8.calibration.output_taps import Activations, OutputTaps
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
-from calib8.calibration.statistics import Statistics, TensorStatistics
+from calib8.calibration.statistics import Bins, Statistics, TensorStatistics
 from calib8.data.arrays import rows_per_batch
-from calib8.data.batches import batches as batches_of
 from calib8.data.samples import Dataset
+from calib8.data.whole import batched, found_of_all
 from calib8.errors import CalibrationError
+from calib8.model.carried import Carried
 from calib8.model.graph import graph_inputs
 from calib8.model.runtime import Arrays
-from calib8.progress import Progress, SampleCounter
+from calib8.progress import Progress
 
 
 def count_again(
@@ -51,12 +53,8 @@ def count_again(
     if not needs_data_again(method):
         return None
     layout = TWO_PASS_METHODS[method].layout
-    seen = SampleCounter("calibrating, second pass", dataset.count, progress)
-    with closing(batches_of(dataset, batch or 1, threads)) as pieces:
-        feeds = (piece.inputs for piece in pieces)
-        return collect_layouts(
-            model, statistics, layout, feeds, threads=threads, without=without, on_batch=seen
-        )
+    work = LayoutWork(Carried(model), statistics, layout, frozenset(without), batch or 1)
+    return work.counts(found_of_all(work, dataset, threads, "calibrating, second pass", progress))
 
 
 def collect_layouts(
@@ -87,29 +85,88 @@ def collect_layouts(
         CalibrationError: a tensor held NaN or infinite values, or has not the values of the first pass.
         DataError: a batch does not fit the model.
     """
-    seen = {name: found for name, found in statistics.tensors.items() if name not in without}
-    refuse_non_finite(Statistics(statistics.model_hash, seen))
-    counters = {name: layout.counter(found.magnitude) for name, found in seen.items() if found.magnitude}
-    rows = rows_per_batch(graph_inputs(model))
-    # All tensors of the first pass come out again: with others, ONNX Runtime might fuse other nodes.
-    with closing(_LayoutTaps(model, tuple(statistics.tensors), counters, threads)) as taps:
-        exact: dict[int, bool] = {}
-        for feeds in batches:
-            first = next(iter(feeds.values()))
-            size = first.shape[0] if rows != 1 and first.ndim else 1
-            if size == 1 or rows is not None or exact.get(size):
-                taps.together(feeds, size)
-            elif size in exact:
-                taps.apart(feeds, size)
-            else:
-                exact[size] = taps.both(feeds, size)
-            on_batch(size)
-        taps.wait()
-    empty = LayoutCounts(layout, 0.0, np.zeros(layout.bins, np.int64))
-    return {
-        name: _checked(name, layout, counters[name], seen[name]) if name in counters else empty
-        for name in seen
-    }
+    work = LayoutWork(Carried(model), statistics, layout, frozenset(without))
+    return work.counts(work.of(batches, threads, on_batch))
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What a part of the samples put into the bins of one tensor.
+
+    Attributes:
+        bins: int64 counts.
+        below, outside: values in front of the first bin and beyond the last.
+    """
+
+    bins: Bins
+    below: int
+    outside: int
+
+    def joined(self, other: Counted) -> Counted:
+        """Of the samples of both."""
+        return Counted(self.bins + other.bins, self.below + other.below, self.outside + other.outside)
+
+
+@dataclass(frozen=True, eq=False)
+class LayoutWork:
+    """The second pass as work on all samples (``calib8.data.whole``); see ``collect_layouts``."""
+
+    model: Carried
+    statistics: Statistics
+    layout: Layout
+    without: frozenset[str]
+    batch: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuses tensors that have no bins."""
+        refuse_non_finite(Statistics(self.statistics.model_hash, self._wanted))
+
+    @property
+    def _wanted(self) -> dict[str, TensorStatistics]:
+        return {name: t for name, t in self.statistics.tensors.items() if name not in self.without}
+
+    def over(self, dataset: Dataset, threads: int, seen: Callable[[int], None]) -> dict[str, Counted]:
+        """The counts of every tensor that is not all zeros."""
+        with batched(dataset, self.batch, threads) as pieces:
+            return self.of((piece.inputs for piece in pieces), threads, seen)
+
+    def of(self, feeds: Iterable[Arrays], threads: int, seen: Callable[[int], None]) -> dict[str, Counted]:
+        """The same of batches."""
+        found = {name: t for name, t in self._wanted.items() if t.magnitude}
+        counters = {name: self.layout.counter(t.magnitude) for name, t in found.items()}
+        rows = rows_per_batch(graph_inputs(self.model.model))
+        # All tensors of the first pass come out again: with others, ONNX Runtime might fuse other nodes.
+        tensors = tuple(self.statistics.tensors)
+        with closing(_LayoutTaps(self.model.model, tensors, counters, threads)) as taps:
+            exact: dict[int, bool] = {}
+            for batch in feeds:
+                first = next(iter(batch.values()))
+                size = first.shape[0] if rows != 1 and first.ndim else 1
+                if size == 1 or rows is not None or exact.get(size):
+                    taps.together(batch, size)
+                elif size in exact:
+                    taps.apart(batch, size)
+                else:
+                    exact[size] = taps.both(batch, size)
+                seen(size)
+            taps.wait()
+        return {name: Counted(c.bins, c.below, c.outside) for name, c in counters.items()}
+
+    def joined(self, first: dict[str, Counted], second: dict[str, Counted]) -> dict[str, Counted]:
+        """Of the samples of both."""
+        return {name: counts.joined(second[name]) for name, counts in first.items()}
+
+    def counts(self, found: dict[str, Counted]) -> dict[str, LayoutCounts]:
+        """Those of all samples.
+
+        Raises:
+            CalibrationError: they are not of the values of the first pass.
+        """
+        empty = LayoutCounts(self.layout, 0.0, np.zeros(self.layout.bins, np.int64))
+        return {
+            name: _checked(name, self.layout, found[name], first) if name in found else empty
+            for name, first in self._wanted.items()
+        }
 
 
 class _LayoutTaps(OutputTaps):
@@ -131,7 +188,7 @@ class _LayoutTaps(OutputTaps):
             native.count([(counter, np.ascontiguousarray(a)) for counter, a in found], self._threads)
 
 
-def _checked(name: str, layout: Layout, counter: native.KeyCounter, first: TensorStatistics) -> LayoutCounts:
+def _checked(name: str, layout: Layout, counter: Counted, first: TensorStatistics) -> LayoutCounts:
     """The counts, if they are of as many values as the first pass saw, up to the largest of them."""
     counts = LayoutCounts(layout, first.magnitude, counter.bins)
     total = int(counts.bins.sum()) + counter.below + counter.outside

@@ -15,7 +15,6 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import onnx
 import onnx_ir as ir
 
 from calib8.calibration.collect import Collector
@@ -30,9 +29,9 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.reading import Reading
 from calib8.data.samples import Dataset, DataSource, Skipped
 from calib8.errors import Calib8Error, UsageError
+from calib8.model.carried import Carried
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import naming_file
-from calib8.model.save import model_bytes
 from calib8.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -194,12 +193,12 @@ class Gatherer:
 
     def __reduce__(self) -> tuple[Callable[..., Gatherer], tuple[Any, ...]]:
         """The prepared model and the settings."""
-        return _again, (model_bytes(self._model), self._tensors, self._inputs, self._settings)
+        return _again, (Carried(self._model), self._tensors, self._inputs, self._settings)
 
 
 def _again(
-    content: bytes, tensors: Sequence[str], inputs: tuple[TensorSpec, ...], settings: Reading
+    carried: Carried, tensors: Sequence[str], inputs: tuple[TensorSpec, ...], settings: Reading
 ) -> Gatherer:
     found = Gatherer.__new__(Gatherer)
-    found._begin(ir.from_proto(onnx.ModelProto.FromString(content)), tensors, inputs, settings)
+    found._begin(carried.model, tensors, inputs, settings)
     return found

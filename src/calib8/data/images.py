@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -36,8 +36,8 @@ def image_files(folder: Path) -> list[str]:
     return names
 
 
-def read_image(path: Path, name: str) -> Image.Image:
-    """The decoded image of a file, its first frame, as stored; ``eight_bit`` turns it upright.
+def read_image(path: Path | BinaryIO, name: str) -> Image.Image:
+    """The first frame of the image in a file, as stored; ``eight_bit`` turns it upright.
 
     Raises:
         DataError: the file is missing, corrupt, truncated or of unknown format; ``name`` is its subject.
@@ -91,7 +91,7 @@ def _is_image(path: Path) -> bool:
 
 def undecodable(name: str, error: Exception) -> DataError:
     """What to say of an image that Pillow cannot decode."""
-    reason = str(error) or type(error).__name__
+    reason = str(error).partition(" <_io.")[0] or type(error).__name__
     return DataError(
         name,
         f"cannot be decoded as an image ({reason})",

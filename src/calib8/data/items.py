@@ -3,14 +3,16 @@
     {input name: array}               as the model takes it, with a batch axis or without
     (any of these, label or labels)   what a labelled DataLoader yields
     array or tensor                   for a model with one input: a sample, or a batch of them
-    uint8 pixels, Pillow image, path  goes through the preprocessing
+    uint8 pixels, Pillow image, path  goes through the preprocessing, as encoded pictures do
     {column: value}                   a row of a table with one picture or array in it
+    bytes, rows of WebDataset …       see ``calib8.data.records``
 
 Labels that are no class numbers (boxes, masks) are those of other tasks and left out.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +29,18 @@ from calib8.data.fit import fit_preprocess
 from calib8.data.images import undecodable
 from calib8.data.labels import LABEL_NAMES, labels_of_rows
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
+from calib8.data.records import (
+    Naming,
+    class_of,
+    columns_of,
+    encoded_sample,
+    is_class_text,
+    is_encoded,
+    is_stored_picture,
+    key_of,
+    opened,
+    rows_of,
+)
 from calib8.data.samples import Array, Pending, Sample, file_sample, image_sample
 from calib8.errors import DataError, UsageError
 from calib8.parameters import Text, parameter
@@ -91,21 +105,26 @@ class Items:
         Raises:
             DataError: the item is nothing that samples can be made of.
         """
-        name = f"sample {number}"
-        values, labels = self._parted(self._transformed(item, name), name)
+        for row in rows_of(self._transformed(item, f"sample {number}")):
+            for sample in self._of_one(row, Naming(number, key_of(row, self._names))):
+                number += 1
+                yield sample
+
+    def _of_one(self, item: Any, naming: Naming) -> Iterator[Pending]:
+        """The samples of an item that is no more than one row."""
+        name = naming.one
+        values, labels = self._parted(item, name)
         if isinstance(values, Mapping):
-            return self._of_arrays(values, labels, number)
-        if _is_path(values):
-            return iter([self._of_file(Path(values), labels_of_rows(labels, 1, name)[0])])
-        if isinstance(values, Image.Image):
-            return iter([self._of_picture(values, labels_of_rows(labels, 1, name)[0], name)])
+            return self._of_arrays(values, labels, naming)
+        if _is_picture_file(values):
+            return iter([self._of_picture_file(values, labels_of_rows(labels, 1, name)[0], naming)])
         array = as_array(values, name, self.inputs[0].name)
         if array.dtype.kind not in "biuf":
             problem = f"is a {type(values).__name__}, of which no array of numbers can be made"
             raise DataError(name, problem, Text(f"{_FORMS}; or make one by {parameter('transform')}"))
         if self.holds_pixels(array):
-            return self._of_pixels(array, labels, number)
-        return self._of_arrays({self.inputs[0].name: array}, labels, number, rows=True)
+            return self._of_pixels(array, labels, naming)
+        return self._of_arrays({self.inputs[0].name: array}, labels, naming, rows=True)
 
     def holds_pixels(self, array: Array) -> bool:
         """Whether an array that was not given for an input by name is a picture, or a batch of them."""
@@ -119,7 +138,8 @@ class Items:
         Raises:
             DataError: as ``pending``.
         """
-        values, _ = self._parted(self._transformed(item, "sample 0"), "sample 0")
+        row = next(rows_of(self._transformed(item, "sample 0")))
+        values, _ = self._parted(row, key_of(row, self._names) or "sample 0")
         if isinstance(values, Mapping):
             return False
         if _is_picture_file(values):
@@ -139,7 +159,7 @@ class Items:
         """What goes into the model, and labels or None."""
         if self.input_map:
             return self._mapped(item, name)
-        if isinstance(item, Mapping):
+        if isinstance(item, Mapping) and not self._is_alone(item):
             return self._of_row(item, name)
         if not isinstance(item, (tuple, list)):
             return self._alone(item, name), None
@@ -150,13 +170,15 @@ class Items:
             )
             raise DataError(name, f"is a {type(item).__name__} of {len(item)}", cure)
         labels = item[1] if len(item) == 2 else None
+        if is_class_text(labels):
+            return self._parted([item[0]], name)[0], class_of(labels, name)
         if labels is not None and _may_be_two_samples(*item):
             problem = "are two of one kind, which may be two samples, or one and its target"
             cure = Text(
                 f"Say which, such as {parameter('transform')}=numpy.stack, or a function that gives item[0]"
             )
             raise DataError(name, problem, cure)
-        if isinstance(item[0], Mapping):
+        if isinstance(item[0], Mapping) and not self._is_alone(item[0]):
             return self._of_row(item[0], name)[0], labels
         return self._alone(item[0], name), labels
 
@@ -164,10 +186,18 @@ class Items:
     def _first(self) -> str:
         return self.inputs[0].name
 
+    @property
+    def _names(self) -> list[str]:
+        return [spec.name for spec in self.inputs]
+
+    def _is_alone(self, item: Mapping[str, Any]) -> bool:
+        """Whether a mapping is no row but one picture."""
+        return is_stored_picture(item) and not set(item) & set(self._names)
+
     def _alone(self, value: Any, name: str) -> Any:
         """What has no name, for a model with one input."""
         if len(self.inputs) == 1:
-            return value
+            return opened(value, name)
         names = ", ".join(spec.name for spec in self.inputs)
         problem = f"is a {type(value).__name__}, and the model has {len(self.inputs)} inputs"
         raise DataError(name, problem, f"Give {{input name: array}} for {names}, or name them by input_map")
@@ -182,15 +212,16 @@ class Items:
                 raise DataError(name, problem, "Name columns or places that every item has") from error
 
         names = [spec.name for spec in self.inputs]
-        found = {key: at(place) for key, place in self.input_map.items() if key in names}
-        labels = at(self.input_map["label"]) if "label" in self.input_map and "label" not in names else None
+        found = {key: opened(at(place), name) for key, place in self.input_map.items() if key in names}
+        named = "label" in self.input_map and "label" not in names
+        labels = class_of(at(self.input_map["label"]), name) if named else None
         if len(names) == 1 and _is_picture_like(found[names[0]], self):
             return found[names[0]], labels
         return found, labels
 
     def _of_row(self, row: Mapping[str, Any], name: str) -> tuple[Any, Any]:
         """Arrays under the names of the inputs, or the only column that could be meant."""
-        names = [spec.name for spec in self.inputs]
+        names, row = self._names, columns_of(row, self._names, name)
         label = next((row[key] for key in LABEL_NAMES if key in row and key not in names), None)
         rest = {key: value for key, value in row.items() if key in names or key not in LABEL_NAMES}
         if len(names) > 1:
@@ -206,10 +237,10 @@ class Items:
         return row[columns[0]], label
 
     def _of_arrays(
-        self, values: Mapping[str, Any], labels: Any, number: int, rows: bool = False
+        self, values: Mapping[str, Any], labels: Any, naming: Naming, rows: bool = False
     ) -> Iterator[Pending]:
         """One sample, or one per row where there is a label for each, or ``rows`` come without a name."""
-        name = f"sample {number}"
+        name = naming.one
         shapes = {spec.name: spec.shape for spec in self.inputs}
         whole = {key: _with_batch(value, shapes.get(key), name, key) for key, value in values.items()}
         count = max([1, *(len(array) for array in whole.values() if array.ndim)])
@@ -220,20 +251,20 @@ class Items:
             return
         for row in range(count):
             part = {key: array[row : row + 1] for key, array in whole.items()}
-            yield _ready(self._sample(f"sample {number + row}", part, each[row]))
+            yield _ready(self._sample(naming.row(row), part, each[row]))
 
     def _sample(self, name: str, values: Mapping[str, Array], label: int | None) -> Sample:
         checked = conform_all(values, self.inputs, name)
         return Sample(name, {key: array.copy() for key, array in checked.items()}, label)
 
-    def _of_pixels(self, array: Array, labels: Any, number: int) -> Iterator[Pending]:
+    def _of_pixels(self, array: Array, labels: Any, naming: Naming) -> Iterator[Pending]:
         """A picture H×W, H×W×C or C×H×W, or a batch of them."""
         pictures = array[None] if self._is_one_picture(array) else array
-        each = labels_of_rows(labels, len(pictures), f"sample {number}")
+        each = labels_of_rows(labels, len(pictures), naming.one)
         for row, picture in enumerate(pictures):
             if picture.ndim == 3 and picture.shape[-1] not in COLORS and picture.shape[0] in COLORS:
                 picture = np.moveaxis(picture, 0, -1)
-            name, label = f"sample {number + row}", each[row]
+            name, label = naming.row(row) if len(pictures) > 1 else naming.one, each[row]
             kept = np.ascontiguousarray(picture).copy()
             load = partial(self._loaded_pixels, kept, label, name)
             yield Pending(name, load, partial(array_fingerprint, {"": kept}), kept.nbytes)
@@ -246,6 +277,18 @@ class Items:
 
     def _loaded_pixels(self, pixels: Any, label: int | None, name: str) -> Sample:
         return image_sample(preprocess_pixels(pixels, self.fitted, name), self.inputs[0], name, label)
+
+    def _of_picture_file(self, picture: Any, label: int | None, naming: Naming) -> Pending:
+        """A picture that is no array."""
+        if _is_path(picture):
+            return self._of_file(Path(picture), label)
+        if isinstance(picture, Image.Image):
+            return self._of_picture(picture, label, naming.one)
+
+        def load() -> Sample:
+            return encoded_sample(picture, self.fitted, self.inputs[0], naming.one, label)
+
+        return Pending(naming.one, load, lambda: hashlib.sha256(picture).digest(), len(picture))
 
     def _of_picture(self, picture: Image.Image, label: int | None, name: str) -> Pending:
         try:
@@ -298,6 +341,8 @@ def _is_batch(spec: TensorSpec, rows: int) -> bool:
 
 def _may_be_two_samples(first: Any, second: Any) -> bool:
     """Two pictures, or two arrays of one shape that are no single numbers."""
+    if is_encoded(first) and is_encoded(second):
+        return True
     if isinstance(first, Image.Image) and isinstance(second, Image.Image):
         return first.size == second.size and first.mode == second.mode
     if any(_is_picture_file(one) or isinstance(one, Mapping) for one in (first, second)):
@@ -318,8 +363,8 @@ def _is_path(value: Any) -> bool:
 
 
 def _is_picture_file(value: Any) -> bool:
-    """A picture that is no array: Pillow's, or where one lies."""
-    return _is_path(value) or isinstance(value, Image.Image)
+    """A picture that is no array: Pillow's, encoded, or where one lies."""
+    return _is_path(value) or isinstance(value, (Image.Image, bytes))
 
 
 def _is_picture_like(value: Any, items: Items) -> bool:
@@ -331,9 +376,9 @@ def _is_picture_like(value: Any, items: Items) -> bool:
 
 def _could_be_input(value: Any) -> bool:
     """Pictures, and arrays that are no single numbers."""
-    if isinstance(value, Image.Image):
+    if isinstance(value, (Image.Image, bytes, os.PathLike)):
         return True
-    if isinstance(value, (str, bytes, Mapping)):
+    if isinstance(value, (str, Mapping)):
         return False
     try:
         array = np.asarray(in_memory(value))

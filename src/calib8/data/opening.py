@@ -21,6 +21,7 @@ from calib8.data.items import COLORS, InputMap, Items, Transform
 from calib8.data.labels import array_of_labels, labels_beside, labels_of_folder, no_labels
 from calib8.data.preprocess import Preprocess, preprocess_pixels
 from calib8.data.presets import known_preprocess
+from calib8.data.records import is_encoded
 from calib8.data.samples import (
     Array,
     Dataset,
@@ -107,7 +108,9 @@ def open_dataset(
         arrays = {str(name): _in_memory(str(name), value) for name, value in data.items()}
         return _from_arrays(arrays, "arrays", inputs, preprocess, samples)
     items = Items(inputs, preprocess, dict(input_map or {}), transform)
-    return dataset_of([data] if isinstance(data, Image.Image) else data, items, samples, skip_bad)
+    return dataset_of(
+        [data] if isinstance(data, Image.Image) or is_encoded(data) else data, items, samples, skip_bad
+    )
 
 
 def _pixels_last(array: Array) -> Array:

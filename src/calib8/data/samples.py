@@ -18,6 +18,7 @@ from calib8.data.images import read_image
 from calib8.data.preprocess import Preprocess, apply_preprocess
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
+from calib8.progress import Progress
 from calib8.tensors import TensorSpec
 
 Array: TypeAlias = npt.NDArray[np.generic]
@@ -76,6 +77,13 @@ class Pending:
     held: int = 0
 
 
+class Elsewhere(Protocol):
+    """Machines that go through all samples where these lie."""
+
+    def found(self, work: Any, stage: str, progress: Progress) -> Any:
+        """What a ``calib8.data.whole.Work`` finds of all samples."""
+
+
 Schedule: TypeAlias = "Callable[[Iterator[Pending]], Generator[Pending, None, None]]"
 
 
@@ -105,6 +113,7 @@ class Dataset:
         label_note: why labels that were found are not used; empty where there are none, or they are.
         label_cure: what to do about labels that do not fit.
         class_names: of the labels, by number; empty where only numbers are known.
+        elsewhere: goes through all samples on other machines; the samples here are some of them then.
     """
 
     source: str
@@ -119,6 +128,7 @@ class Dataset:
     label_note: str = ""
     label_cure: str = "Mend them, or give inputs alone"
     class_names: tuple[str, ...] = ()
+    elsewhere: Elsewhere | None = None
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.

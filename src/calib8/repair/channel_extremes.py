@@ -6,7 +6,7 @@ t [N, C, …] ─► Mul t ─► ReduceMean                                  �
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -15,13 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.data.samples import Dataset
+from calib8.data.whole import batched
 from calib8.errors import DataError
+from calib8.model.carried import Carried
 from calib8.model.graph import Names, opset_version
 from calib8.model.runtime import open_session
-from calib8.progress import SampleCounter
 from calib8.repair.candidate import RepairData
-from calib8.repair.refit import calibration_samples
+from calib8.repair.refit import found_of_data
 
+Extremes = list[npt.NDArray[np.float32]]
 _EXTREMES: Final = ("ReduceMin", "ReduceMax")
 _SESSION: Final = "extremes of channels"
 
@@ -70,24 +73,43 @@ def channel_extremes(
         return {}
     if not data.runs:
         raise DataError("repair", "there is no sample to look at", "Give at least one image or array")
-    session = open_session(_reduced(model, tensors, _EXTREMES), threads=data.threads, name=_SESSION)
     looked_at = data if every_sample else replace(data, dataset=None)
-    total = len(data.runs) if looked_at.dataset is None else looked_at.dataset.count
-    counter = SampleCounter("looking at channels", total, data.progress)
-    lows: list[npt.NDArray[np.float32]] = []
-    highs: list[npt.NDArray[np.float32]] = []
-    with calibration_samples(looked_at, 1) as samples:
-        for feeds in samples:
-            found = session.run(feeds)
-            new_lows, new_highs = found[: len(tensors)], found[len(tensors) :]
-            lows = [np.minimum(a, b) for a, b in zip(lows or new_lows, new_lows, strict=True)]
-            highs = [np.maximum(a, b) for a, b in zip(highs or new_highs, new_highs, strict=True)]
-            counter(1)
+    work = ExtremesWork(Carried(_reduced(model, tensors, _EXTREMES)))
+    found = found_of_data(work, looked_at, "looking at channels")
+    lows, highs = found[: len(tensors)], found[len(tensors) :]
     powers = _powers(model, tensors, data) if power else [None] * len(tensors)
     return {
         name: ChannelExtremes(low.astype(np.float64), high.astype(np.float64), square)
         for name, low, high, square in zip(tensors, lows, highs, powers, strict=True)
     }
+
+
+@dataclass(frozen=True, eq=False)
+class ExtremesWork:
+    """The extremes as work on all samples, see ``calib8.data.whole``.
+
+    Attributes:
+        model: its outputs are the smallest values of every channel, tensor by tensor, then the largest ones.
+    """
+
+    model: Carried
+
+    def over(self, dataset: Dataset, threads: int, seen: Callable[[int], None]) -> Extremes:
+        """Those of some samples, one by one."""
+        session = open_session(self.model.model, threads=threads, name=_SESSION)
+        found: Extremes = []
+        with batched(dataset, 1, threads) as pieces:
+            for piece in pieces:
+                new = session.run(piece.inputs)
+                found = self.joined(found or new, new)
+                seen(1)
+        return found
+
+    def joined(self, first: Extremes, second: Extremes) -> Extremes:
+        """Those of both."""
+        half = len(first) // 2
+        lows = [np.minimum(a, b) for a, b in zip(first[:half], second[:half], strict=True)]
+        return lows + [np.maximum(a, b) for a, b in zip(first[half:], second[half:], strict=True)]
 
 
 def _powers(

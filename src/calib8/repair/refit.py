@@ -12,8 +12,7 @@ Ranges come from all calibration samples, like those that they replace: the mode
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,17 +22,17 @@ from calib8.autorange.by_tensor import BOTH, choose_by_tensor
 from calib8.autorange.plain import plain_tables
 from calib8.autorange.score_ranges import WHOLE, whole_scores
 from calib8.calibration.choose import choose_table, range_method
-from calib8.calibration.collect import FREE_BATCH, collect
-from calib8.calibration.collect_layouts import collect_layouts
+from calib8.calibration.collect import CountingWork
+from calib8.calibration.collect_layouts import LayoutWork
 from calib8.calibration.decide import AUTO, with_power_of_two
 from calib8.calibration.functions_behind import functions_behind, functions_for
 from calib8.calibration.ranges import BEHIND, METHODS, clipped_share
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
 from calib8.calibration.statistics import Statistics, TensorStatistics
-from calib8.data.batches import batches
+from calib8.data.whole import Found, Work, dataset_of_runs, found_of_all
 from calib8.errors import Calib8Error, TableError, UsageError
+from calib8.model.carried import Carried
 from calib8.model.graph import model_hash
-from calib8.model.runtime import Arrays
 from calib8.progress import SampleCounter
 from calib8.qparams import QuantSpec
 from calib8.repair.candidate import Candidate, RepairData
@@ -102,24 +101,18 @@ def tensor_statistics(model: ir.Model, tensors: Collection[str], data: RepairDat
     Raises:
         ModelError, DataError: ONNX Runtime cannot run the model, or the samples cannot be read again.
     """
-    with calibration_samples(data, FREE_BATCH) as feeds:
-        counter = _counter("choosing ranges anew", data)
-        return collect(model, sorted(tensors), feeds, threads=data.threads, on_batch=counter)
+    work = CountingWork(Carried(model), tuple(sorted(tensors)))
+    return found_of_data(work, data, "choosing ranges anew")
 
 
-@contextmanager
-def calibration_samples(data: RepairData, size: int) -> Iterator[Iterator[Arrays]]:
-    """All calibration samples in batches of ``size``, decoded as they are needed; the runs without them."""
-    if data.dataset is None:
-        yield iter(data.runs)
-        return
-    with closing(batches(replace(data.dataset, skipped=[]), size, data.threads)) as pieces:
-        yield (piece.inputs for piece in pieces)
+def found_of_data(work: Work[Found], data: RepairData, stage: str) -> Found:
+    """What a work finds of all calibration samples, of the runs where there are no others.
 
-
-def _counter(stage: str, data: RepairData) -> SampleCounter:
-    total = len(data.runs) if data.dataset is None else data.dataset.count
-    return SampleCounter(stage, total, data.progress)
+    Raises:
+        ModelError, DataError: ONNX Runtime cannot run the model, or the samples cannot be read again.
+    """
+    dataset = dataset_of_runs(data.runs) if data.dataset is None else data.dataset
+    return found_of_all(work, dataset, data.threads, stage, data.progress)
 
 
 @dataclass(frozen=True)
@@ -172,11 +165,9 @@ def _chosen(
     counts = None
     if way.method in TWO_PASS_METHODS:
         others = statistics.tensors.keys() - set(names)
-        with calibration_samples(data, 1) as feeds:
-            counts = collect_layouts(
-                model, statistics, TWO_PASS_METHODS[way.method].layout, feeds, threads=data.threads,
-                without=others, on_batch=_counter("choosing ranges anew, second pass", data),
-            )  # fmt: skip
+        layout = TWO_PASS_METHODS[way.method].layout
+        work = LayoutWork(Carried(model), statistics, layout, frozenset(others))
+        counts = work.counts(found_of_data(work, data, "choosing ranges anew, second pass"))
     functions = functions_for(way.method, model)
     table = choose_table(
         own, spec, way.method, way.percent, counts=counts, functions=functions, threads=data.threads
