@@ -86,13 +86,14 @@ class Passes:
         return options
 
     def _merged(self, rows: Any, many: int | None) -> Iterator[tuple[str, bytes]]:
-        """The rows of a dataset of parts, merged by tasks until they are few: 16, 256, or any number.
+        """The rows of a dataset of parts, merged by tasks until they are few; those of a store once at least.
 
         Two steps differ in what they ask of a machine: Ray makes one step of two that ask the same.
         """
         from ray.data import TaskPoolStrategy
 
         levels = 2 if many is None or many > ROWS_PER_TASK**2 else int(many > ROWS_PER_TASK)
+        levels = max(levels, int(self.merging.store is not None))  # tasks are sent again, the driver is not
         tasks = 1 + usable_workers(self.choice.workers, self.choice.threads) // WORKERS_PER_MERGING
         for processors in (0.0, 0.001)[:levels]:
             rows = rows.map_batches(
