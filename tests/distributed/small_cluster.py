@@ -15,7 +15,7 @@ STORE_BYTES = 80 << 20
 
 
 def node_options(processors: int) -> dict[str, Any]:
-    """A node of a cluster; Ray does not wait for ports that are given, which takes too long on a busy machine."""
+    """A node of a cluster; ports that are given are not waited for, which busy machines take too long for."""
     names = ("dashboard_agent_listen_port", "metrics_agent_port", "metrics_export_port",
              "runtime_env_agent_port")  # fmt: skip
     with ExitStack() as held:
