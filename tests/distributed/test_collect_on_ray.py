@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from pictured import RECIPE, drawn, network
+from typer.testing import CliRunner
 
 import calib8
+from calib8.cli import app
 from calib8.distributed import collect, listing
 from calib8.errors import DataError, TableError, UsageError
 from small_nets import squeeze_excite
@@ -105,3 +108,16 @@ def test_what_is_no_dataset(ray: Any) -> None:
         collect(network(), [1, 2], preprocess=RECIPE)
     with pytest.raises(UsageError, match=r"workers=0: must be at least 1"):
         collect(network(), "folder", preprocess=RECIPE, workers=0)
+
+
+def test_the_command_writes_the_table_of_one_process(ray: Any, files: list[Path], tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    common = ["calibrate", tmp_path / "net.onnx", "--data", files[0].parent, "--mean", "120", "--scale",
+              "0.02", "--color", "gray", "--method", "mse", "--quiet"]  # fmt: skip
+    for name, words in (("plain", []), ("ray", ["--ray", "auto", "--workers", "1"])):
+        outputs = ["-o", tmp_path / f"{name}.json", "--stats", tmp_path / f"{name}.npz"]
+        result = CliRunner().invoke(app, [str(word) for word in (*common, *words, *outputs)])
+        assert result.exit_code == 0, result.output
+    for suffix in ("json", "npz"):
+        made = [(tmp_path / f"{name}.{suffix}").read_bytes() for name in ("plain", "ray")]
+        assert made[0] == made[1]
