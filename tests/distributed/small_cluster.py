@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from needed import needed
@@ -15,17 +14,8 @@ STORE_BYTES = 80 << 20
 
 
 def node_options(processors: int) -> dict[str, Any]:
-    """A node of a cluster; ports that are given are not waited for, which busy machines take too long for."""
-    names = ("dashboard_agent_listen_port", "metrics_agent_port", "metrics_export_port",
-             "runtime_env_agent_port")  # fmt: skip
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in names]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        ports = {name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)}
-    return {
-        "num_cpus": processors, "include_dashboard": False, "object_store_memory": STORE_BYTES, **ports,
-    }  # fmt: skip
+    """A node of a cluster."""
+    return {"num_cpus": processors, "include_dashboard": False, "object_store_memory": STORE_BYTES}
 
 
 @contextmanager
