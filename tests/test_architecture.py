@@ -40,7 +40,7 @@ ROOMS = (
     {"analysis", "report", "int8_model", "delivery"},
     {"training"},
     {"pipeline", "judge"},
-    {"demo", "remedies", "tuning"},
+    {"demo", "remedies", "tuning", "distributed"},
     {"run_report"},
     {"viewer", "tracking"},
     {"cli"},

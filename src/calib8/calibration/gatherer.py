@@ -30,7 +30,7 @@ from calib8.data.reading import Reading
 from calib8.data.samples import Dataset, DataSource, Skipped
 from calib8.errors import Calib8Error, UsageError
 from calib8.model.carried import Carried
-from calib8.model.graph import graph_inputs
+from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import naming_file
 from calib8.tensors import TensorSpec
 
@@ -111,6 +111,26 @@ class Gatherer:
         self.skipped: list[Skipped] = []
         self._preprocess: str | None = None
         self._digests: tuple[bytes, ...] = ()
+
+    @property
+    def model_hash(self) -> str:
+        """That of the prepared model, as its statistics have it."""
+        return model_hash(self._model)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Names of the tensors that are looked at."""
+        return self._tensors
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Those of the model."""
+        return self._inputs
+
+    @property
+    def settings(self) -> Reading:
+        """How records are read."""
+        return self._settings
 
     @property
     def samples(self) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from calib8.cli.cluster import ClusterOptions, calibrated_on_cluster, check_cluster
 from calib8.cli.documents import calibration_document, preflight_document
 from calib8.cli.headings import DATA, RESULTS
 from calib8.cli.options import (
@@ -81,6 +82,7 @@ class _Request:
     labels: Path | None
     reading: ReadingOptions
     saved: StatisticsOptions
+    cluster: ClusterOptions
     ranges: RangeOptions
     keep_float: list[str]
     preprocess: Preprocess | None
@@ -106,6 +108,7 @@ def calibrate(
     labels: LabelsOption = None,
     reading: ReadingOptions,
     saved: StatisticsOptions,
+    cluster: ClusterOptions,
     ranges: RangeOptions,
     keep_float: KeepFloatOption = None,
     plot: PlotOption = None,
@@ -132,7 +135,7 @@ def calibrate(
     page = None if plot is None else check_page("--plot", plot, outputs, inputs)
     preprocess = chosen_preprocess(preprocessing)
     request = _Request(
-        model, output, page, labels, reading, saved, ranges, keep_float or [], preprocess,
+        model, output, page, labels, reading, saved, cluster, ranges, keep_float or [], preprocess,
         read_shapes(shape or ()),
     )  # fmt: skip
     _check(request, data)
@@ -165,6 +168,7 @@ def checkpoint_of(arguments: Mapping[str, Any]) -> Path | None:
 def _check(request: _Request, data: str | None) -> None:
     """Refuses what contradicts itself before any work is done."""
     saved, ranges = request.saved, request.ranges
+    check_cluster(request.cluster, saved, ranges)
     if data is None and saved.from_stats is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
     if request.shapes and data is not None:
@@ -202,6 +206,12 @@ def _check(request: _Request, data: str | None) -> None:
 def _from_data(terminal: Terminal, request: _Request, data: str) -> _Outcome:
     reading = request.reading.of(data, request.preprocess, request.labels)
     model, seen = look_at_data(terminal, request.model, reading)
+    if request.cluster.ray is not None:
+        choice = request.cluster.choice(request.reading.threads)
+        made, samples = calibrated_on_cluster(
+            terminal, model, reading, choice, request.ranges, request.keep_float
+        )
+        return _Outcome(made, seen, samples, None if request.output is None else made.table, made.notes)
     with shown_progress(terminal, "preparing the model", "choosing ranges") as progress:
         if request.output is None:
             gathered = _collected(request, model, reading, progress)

@@ -14,6 +14,7 @@ PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − me
 RANGES: Final = "Ranges"
 REPAIR: Final = "Repair"
 STATISTICS: Final = "Statistics"
+CLUSTER: Final = "Cluster"
 RUNTIME: Final = "Runtime"
 PROGRAM: Final = "Integer program"
 COMPILING: Final = "Compiling"
@@ -26,8 +27,8 @@ SEARCH: Final = "Search"
 RESULTS: Final = "Results"
 
 ORDER: Final = (
-    PROMISE, DATA, PREPROCESSING, RUNTIME, TABLES, RANGES, STATISTICS, REPAIR, MEANING, TARGET, SEARCH,
-    PROGRAM, COMPILING, EXPORTING, RESULTS,
+    PROMISE, DATA, PREPROCESSING, RUNTIME, TABLES, RANGES, STATISTICS, CLUSTER, REPAIR, MEANING, TARGET,
+    SEARCH, PROGRAM, COMPILING, EXPORTING, RESULTS,
 )  # fmt: skip
 """What comes first is needed first: what goes in, what is done with it, where it goes."""
 

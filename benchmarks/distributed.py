@@ -1,0 +1,155 @@
+"""What a cluster of Ray costs and gains on this machine: memory, one worker, two, and a slow one among fast.
+
+    python benchmarks/distributed.py memory --samples 10000 100000
+    python benchmarks/distributed.py speed --samples 2000
+    python benchmarks/distributed.py slow --samples 2000
+
+A tiny network on generated rows for memory, a network of the size of MobileNet's first layers for speed.
+Prints Markdown tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+import calib8
+from calib8.distributed import collect
+
+
+def network(channels: int, layers: int, size: int) -> onnx.ModelProto:
+    """Convolutions of 3×3 with ReLU behind each, on 3×size×size."""
+    rng = np.random.default_rng(0)
+    nodes, constants, before = [], [], "x"
+    for layer in range(layers):
+        inputs = 3 if layer == 0 else channels
+        weights = rng.normal(0, (2 / (9 * inputs)) ** 0.5, (channels, inputs, 3, 3)).astype(np.float32)
+        constants.append(onnx.numpy_helper.from_array(weights, f"w{layer}"))
+        nodes.append(helper.make_node("Conv", [before, f"w{layer}"], [f"c{layer}"], pads=[1, 1, 1, 1]))
+        nodes.append(helper.make_node("Relu", [f"c{layer}"], [f"r{layer}"]))
+        before = f"r{layer}"
+    graph = helper.make_graph(
+        nodes, "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, size, size])],
+        [helper.make_tensor_value_info(before, TensorProto.FLOAT, None)],
+        constants,
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def peak_mb(who: int = resource.RUSAGE_SELF) -> float:
+    """Most memory that a process had, in MB."""
+    return resource.getrusage(who).ru_maxrss / 1024
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A transform that notes the most memory of the process that calls it, and may take its time."""
+
+    folder: str
+    seconds: float = 0.0
+    slowed: float = 0.0
+
+    def __call__(self, item: Any) -> Any:
+        mine = Path(self.folder) / str(os.getpid())
+        if not mine.exists():
+            mine.write_text("0")
+        first = min(int(file.name) for file in Path(self.folder).iterdir() if file.name.isdigit())
+        if self.seconds:
+            time.sleep(self.slowed if os.getpid() == first else self.seconds)
+        mine.write_text(f"{peak_mb():.0f}")
+        return item
+
+
+def rows_of_ray(samples: int, size: int) -> Any:
+    """Generated rows, the same ones every time, which lie nowhere."""
+    import ray
+
+    def made(batch: dict[str, Any]) -> dict[str, Any]:
+        rng = np.random.default_rng(int(batch["id"][0]))
+        return {"x": rng.normal(0, 1, (len(batch["id"]), 3, size, size)).astype(np.float32)}
+
+    return ray.data.range(samples, override_num_blocks=-(-samples // 256)).map_batches(made, batch_size=256)
+
+
+def memory(samples: list[int]) -> None:
+    """Most memory of driver and workers over the number of samples; run once for each, growing."""
+    print("| samples | driver, MB | worker, MB | seconds |\n|---:|---:|---:|---:|")
+    for count in sorted(samples):
+        with tempfile.TemporaryDirectory() as folder:
+            start = time.perf_counter()
+            rows = rows_of_ray(count, 8)
+            collect(network(4, 2, 8), rows, column="x", transform=Noted(folder), workers=2)
+            took = time.perf_counter() - start
+            workers = [int(file.read_text()) for file in Path(folder).iterdir() if file.name.isdigit()]
+        print(f"| {count:,} | {peak_mb():.0f} | {max(workers)} | {took:.0f} |")
+
+
+def timed(samples: int, run: Callable[[], object]) -> float:
+    """Samples per second."""
+    start = time.perf_counter()
+    run()
+    return samples / (time.perf_counter() - start)
+
+
+def speed(samples: int) -> None:
+    """One worker beside the plain function, two beside one; every run once before, to start processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        rows = np.random.default_rng(0).normal(0, 1, (samples, 3, 64, 64)).astype(np.float32)
+        place = Path(folder) / "rows.npy"
+        np.save(place, rows)
+        model = network(32, 6, 64)
+        plain = timed(samples, lambda: calib8.collect_statistics(model, place, threads=1))
+        one = timed(samples, lambda: collect(model, place, workers=1))
+        two = timed(samples, lambda: collect(model, place, workers=2))
+    print("| run | samples/s | beside the line above |\n|---|---:|---:|")
+    print(f"| plain, one thread | {plain:.1f} | |")
+    print(f"| one worker | {one:.1f} | {one / plain:.2f} |")
+    print(f"| two workers | {two:.1f} | {two / one:.2f} |")
+
+
+def slow(samples: int) -> None:
+    """How far all workers are over time, where one of two takes ten times as long."""
+    told = list[tuple[float, int]]()
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        collect(
+            network(4, 2, 8), rows_of_ray(samples, 8), column="x", workers=2,
+            transform=Noted(folder, 0.002, 0.02),
+            progress=lambda stage, done, total: told.append((time.perf_counter() - start, done)),
+        )  # fmt: skip
+    print("| seconds | samples done |\n|---:|---:|")
+    for seconds, done in told:
+        print(f"| {seconds:.1f} | {done:,} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("what", choices=("memory", "speed", "slow"))
+    parser.add_argument("--samples", type=int, nargs="+", default=[2000])
+    asked = parser.parse_args()
+    import ray
+
+    ray.init(address="local", include_dashboard=False, log_to_driver=False)
+    try:
+        if asked.what == "memory":
+            memory(asked.samples)
+        else:
+            {"speed": speed, "slow": slow}[asked.what](asked.samples[0])
+    finally:
+        ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Ray: whether it is there, which cluster, and what of its errors a user is told."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any, Final
+
+from calib8.errors import Calib8Error, UsageError
+from calib8.parameters import parameter
+
+LEAST: Final = (2, 40)
+"""The oldest Ray that has what is used here."""
+
+_INSTALL: Final = "Run: pip install 'calib8[ray]'"
+
+
+def ray_there() -> Any:
+    """The package, imported.
+
+    Raises:
+        UsageError: it is missing, too old, or lacks what reads data.
+    """
+    if find_spec("ray") is None:
+        raise UsageError("Ray", "the package ray is not installed", _INSTALL)
+    found = _version("ray")
+    if tuple(int(number) for number in re.findall(r"\d+", found)[:2]) < LEAST:
+        raise UsageError("Ray", f"version {found} is too old", f"{_INSTALL}, which takes 2.40 or newer")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    try:
+        import ray.data
+    except ImportError as error:
+        raise UsageError("Ray", f"ray.data cannot be imported ({error})", _INSTALL) from error
+    return ray
+
+
+@contextmanager
+def connected(address: str) -> Iterator[None]:
+    """A cluster for the time of the block; one that this process has joined already is left as it is.
+
+    Args:
+        address: ``local``: one is started on this machine, and ended behind the block; ``auto``: that of the
+            environment variable RAY_ADDRESS, or one that runs on this machine; else ``host:port``.
+
+    Raises:
+        UsageError: no Ray, or no cluster there.
+    """
+    ray = ray_there()
+    if ray.is_initialized():
+        yield
+        return
+    options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
+    if address == "local":
+        options["include_dashboard"] = False
+    try:
+        ray.init(**options)
+    except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        cure = "Start one with 'ray start --head', or give 'local' to have one for this run"
+        raise UsageError(parameter("ray", address), f"no cluster answers ({reason})", cure) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def usable_workers(workers: int | None, threads: int) -> int:
+    """How many workers to have: what was asked for, else as many as there are processors for.
+
+    Raises:
+        UsageError: the cluster has no machine for even one.
+    """
+    ray = ray_there()
+    most = int(ray.cluster_resources().get("CPU", 0)) // threads
+    if workers is None and not most:
+        problem = f"has no room for a worker of {threads} threads"
+        raise UsageError("cluster", problem, f"Give fewer {parameter('threads')}, or add machines")
+    return workers or most
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """What really happened, where Ray has wrapped it: a ``Calib8Error`` wherever there is one.
+
+    Args:
+        error: what Ray raised.
+
+    Returns:
+        The error that a user is to be told; ``error`` itself where it is none that calib8 knows.
+    """
+    seen: list[BaseException] = []
+    waiting: list[object] = [error]
+    while waiting:
+        one = waiting.pop(0)
+        if not isinstance(one, BaseException) or one in seen:
+            continue
+        seen.append(one)
+        waiting += [getattr(one, "cause", None), one.__cause__, one.__context__]
+    for one in seen:
+        if isinstance(one, Calib8Error):
+            return _again(one)
+    told = " ".join(map(str, seen))
+    missing = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", told)
+    if missing:
+        cure = (
+            "Install calib8 on every machine of the cluster, or start Ray with "
+            "runtime_env={'pip': ['calib8']}"
+        )
+        return UsageError("cluster", f"its workers lack the package {missing[1].partition('.')[0]}", cure)
+    plain = next((one for one in seen if isinstance(one, OSError) and not _is_of_ray(one)), None)
+    return plain or error
+
+
+def _again(error: Calib8Error) -> Calib8Error:
+    """The error without what Ray made of its class: ``RayTaskError`` is made a second base of it."""
+    kind: Any = next(kind for kind in type(error).__mro__ if kind.__module__ == "calib8.errors")
+    return error if type(error) is kind else kind(error.subject, error.problem, error.cure)
+
+
+def _is_of_ray(error: BaseException) -> bool:
+    return type(error).__module__.startswith("ray.")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "0"

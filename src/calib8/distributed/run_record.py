@@ -1,0 +1,89 @@
+"""What the parts in a store are of: kept beside them as ``run.json``, and compared before a run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from calib8.data.differing import preprocess_difference
+from calib8.distributed.store import PARTS, Store
+from calib8.errors import TableError
+from calib8.parameters import parameter
+
+RECORD: Final = "run.json"
+RECORD_FORMAT: Final = "calib8-parts"
+RECORD_VERSION: Final = 1
+
+_CURE: Final = f"Give the same arguments as before, or another {PARTS} to start anew"
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What two runs must have in common so that one can take the parts of the other.
+
+    Attributes:
+        model_hash: of the prepared model.
+        tensors: digest of the names of the tensors that are looked at.
+        preprocess: how images become inputs; None: arrays go in as they are.
+        data: digest of the units; None: of a dataset, which is told by its samples alone.
+        runtime: version of ONNX Runtime.
+    """
+
+    model_hash: str
+    tensors: str
+    preprocess: str | None
+    data: str | None
+    runtime: str
+
+    @classmethod
+    def of(
+        cls, model_hash: str, tensors: Sequence[str], preprocess: str | None, data: str | None, runtime: str
+    ) -> RunRecord:
+        """That of a run over some tensors."""
+        names = hashlib.sha256(json.dumps(sorted(tensors)).encode()).hexdigest()
+        return cls(model_hash, names, preprocess, data, runtime)
+
+    def agree(self, store: Store) -> None:
+        """Makes sure that the parts of a store are of this run; an empty store becomes this run's.
+
+        Raises:
+            TableError: they are of another run, or what is there cannot be read.
+            OutputError, OSError: see ``Store.write``.
+        """
+        content = store.read(RECORD)
+        if content is None:
+            told = {"format": RECORD_FORMAT, "version": RECORD_VERSION, **asdict(self)}
+            store.write(RECORD, json.dumps(told, indent=1).encode())
+            return
+        self._compare(_read(content, store.name), store.name)
+
+    def _compare(self, old: RunRecord, source: str) -> None:
+        for field, problem in _DIFFERENCES.items():
+            before, now = getattr(old, field), getattr(self, field)
+            if before != now:
+                by = preprocess_difference(before, now) if field == "preprocess" else ""
+                raise TableError(source, problem.format(old=before, new=now, by=by), _CURE)
+
+
+_DIFFERENCES: Final = {
+    "model_hash": "holds parts of another model",
+    "tensors": f"holds parts with another {parameter('keep_float')}",
+    "preprocess": "holds parts with another preprocessing ({by})",
+    "data": "holds parts of other data, or they were changed since",
+    "runtime": "holds parts made with ONNX Runtime {old}, not {new}",
+}
+"""Field → what is wrong where it differs, the first one that does."""
+
+
+def _read(content: bytes, source: str) -> RunRecord:
+    try:
+        told = json.loads(content)
+        found = (told.pop("format"), told.pop("version"))
+        if found != (RECORD_FORMAT, RECORD_VERSION):
+            raise ValueError(f"{RECORD} is no {RECORD_FORMAT} of version {RECORD_VERSION}")
+        return RunRecord(**told)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise TableError(source, f"holds no parts of a run ({error})", f"Give another {PARTS}") from error

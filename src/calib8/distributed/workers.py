@@ -1,0 +1,191 @@
+"""Workers: each has the prepared model once, takes units or blocks one after the other, and gives parts.
+
+    unit    →  its samples, which the worker reads itself  →  statistics  →  row {keys, part}
+    block   →  its samples, which Ray brings               →  statistics  →  row {keys, part}
+
+With a store the part is written there and the row has no bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.calibration.gatherer import Gatherer
+from calib8.data.fingerprints import array_fingerprint
+from calib8.data.samples import DataSource
+from calib8.distributed.part import Part
+from calib8.distributed.store import SUFFIX, Store
+from calib8.distributed.units import Unit
+from calib8.distributed.watch import MOST_ATTEMPTS, Told
+from calib8.errors import Calib8Error, DataError
+
+Rows: TypeAlias = "dict[str, npt.NDArray[Any]]"
+
+UNIT: Final = "unit"
+KEYS: Final = "keys"
+PART: Final = "part"
+"""Columns: a unit as text; the keys of what a part holds, with spaces between; the part as bytes."""
+
+
+class StoppedError(Exception):
+    """The run has ended without this piece."""
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What every worker gets.
+
+    Attributes:
+        gatherer: the reference of one with the prepared model, in Ray's object store.
+        store: where parts are kept; None: they go into rows.
+        watch: what is told of the work.
+    """
+
+    gatherer: Any
+    store: Store | None
+    watch: Told
+
+
+class Worker:
+    """Counts samples and makes parts of them."""
+
+    def __init__(self, equipment: Equipment) -> None:
+        """Fetches the prepared model; it is opened with the first samples."""
+        import ray
+
+        self._gatherer: Gatherer = ray.get(equipment.gatherer)
+        self._store, self._watch = equipment.store, equipment.watch
+
+    def part(self, key: str, name: str, records: Callable[[], DataSource]) -> Rows:
+        """The row of a piece of work.
+
+        Args:
+            key: of the piece.
+            name: for messages.
+            records: reads its samples.
+
+        Raises:
+            Calib8Error: the samples do not fit the model, or cannot be read or written to the end.
+            OSError: they could not be read or written this time; Ray sends the piece again.
+        """
+        with self._told(key, name):
+            samples = self._gatherer.add(records())
+            skipped = list(self._gatherer.skipped)
+            found = self._gatherer.take() if samples else None
+            self._gatherer.skipped.clear()
+            made = Part.of(samples, skipped, found)
+            content = made.to_bytes()
+            if self._store is not None:
+                self._store.write(key + SUFFIX, content)
+                content = b""
+        self._watch.done(key, made.samples + made.bad)
+        return row(key, content)
+
+    @contextmanager
+    def _told(self, key: str, name: str) -> Iterator[None]:
+        """Tells the driver what ends the run, before Ray wraps it."""
+        attempt = self._watch.begin(key, name)
+        if not attempt:
+            raise StoppedError
+        try:
+            yield
+        except Calib8Error as error:
+            self._gatherer.close()
+            told = _naming(error, name)
+            self._watch.fail(told)
+            raise told from error
+        except OSError as error:
+            self._gatherer.close()
+            if attempt < MOST_ATTEMPTS:
+                raise
+            problem = f"could not be read {attempt} times ({error})"
+            told = DataError(name, problem, "Look at the store that it comes from, then start again")
+            self._watch.fail(told)
+            raise told from error
+
+
+class UnitWorker(Worker):
+    """Takes units: a batch of one row with a unit as text."""
+
+    def __call__(self, batch: Rows) -> Rows:
+        """The row of the unit's part."""
+        unit = Unit.from_json(str(batch[UNIT][0]))
+        return self.part(unit.key, unit.name, unit.records)
+
+
+class BlockWorker(Worker):
+    """Takes blocks of a dataset: columns of some rows."""
+
+    def __init__(self, equipment: Equipment, column: str | None, done: frozenset[str]) -> None:
+        """``column``: which holds the samples; None: whole rows are samples. ``done``: keys in the store."""
+        super().__init__(equipment)
+        self._column, self._done = column, done
+
+    def __call__(self, batch: Rows) -> Rows:
+        """The row of the block's part."""
+        records = rows_of(batch, self._column)
+        key = key_of(records)
+        if key in self._done:
+            self._watch.done(key, len(records))
+            return row(key, b"")
+        return self.part(key, f"a block of {len(records)} rows", lambda: records)
+
+
+def row(keys: str, content: bytes) -> Rows:
+    """A row of what was made."""
+    return {KEYS: np.array([keys], object), PART: np.array([content], object)}
+
+
+def rows_of(batch: Mapping[str, npt.NDArray[Any]], column: str | None) -> list[Any]:
+    """The samples of a block.
+
+    Args:
+        batch: column → one value per row.
+        column: that holds them; None: every row is one, as ``{column: value}``.
+
+    Raises:
+        DataError: there is no such column.
+    """
+    if column is None:
+        names = list(batch)
+        return [dict(zip(names, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+    if column not in batch:
+        held = ", ".join(batch) or "nothing"
+        raise DataError(
+            "dataset", f"has no column '{column}', it has {held}", "Name the one with the samples"
+        )
+    return list(batch[column])
+
+
+def key_of(records: Sequence[Any]) -> str:
+    """The key of a block: SHA-256 over the sorted digests of its samples."""
+    digests = sorted(map(_digest, records))
+    return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _digest(value: Any) -> bytes:
+    if isinstance(value, bytes | bytearray | memoryview):
+        return hashlib.sha256(value).digest()
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return array_fingerprint({"": value})
+    if isinstance(value, Mapping):
+        parts = [(str(name).encode(), _digest(value[name])) for name in sorted(value, key=str)]
+        return hashlib.sha256(b"".join(hashlib.sha256(name).digest() + of for name, of in parts)).digest()
+    if isinstance(value, np.ndarray | list | tuple):
+        return hashlib.sha256(b"".join(map(_digest, value))).digest()
+    return hashlib.sha256(repr(value).encode()).digest()
+
+
+def _naming(error: Calib8Error, name: str) -> Calib8Error:
+    """The error with the piece before its sample, unless that says where it lies."""
+    source = name.partition(": ")[0]
+    if source in error.subject:
+        return error
+    return type(error)(f"{name}: {error.subject.both}", error.problem, error.cure)

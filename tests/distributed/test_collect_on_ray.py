@@ -1,0 +1,123 @@
+"""``collect`` on a small cluster: the bytes of one process, parts that are kept, plain errors."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from pictured import RECIPE, drawn, network
+from typer.testing import CliRunner
+
+import calib8
+from calib8.cli import app
+from calib8.distributed import collect, listing
+from calib8.errors import DataError, TableError, UsageError
+from small_nets import squeeze_excite
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves its daemons to the operating system
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return drawn(tmp_path_factory.mktemp("pictures"), 41)
+
+
+@pytest.fixture(scope="module")
+def whole(files: list[Path]) -> bytes:
+    """Statistics of one process."""
+    found = calib8.collect_statistics(network(), files[0].parent, preprocess=RECIPE)
+    return found.statistics.to_bytes()
+
+
+@pytest.fixture(autouse=True)
+def _small_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "SAMPLES_PER_UNIT", 2)
+
+
+def test_workers_give_the_bytes_of_one_process(ray: Any, files: list[Path], whole: bytes) -> None:
+    told = list[tuple[str, int, int | None]]()
+    found = collect(
+        network(), files[0].parent, preprocess=RECIPE, workers=2, progress=lambda *one: told.append(one)
+    )
+    assert found.to_bytes() == whole
+    assert {(stage, total) for stage, _, total in told} == {("calibrating", 41)}
+    assert [done for _, done, _ in told] == sorted({done for _, done, _ in told})
+
+
+def test_parts_are_taken_from_the_checkpoint(
+    ray: Any, files: list[Path], whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"preprocess": RECIPE, "workers": 1, "checkpoint": tmp_path / "parts"}
+    model = network()
+    assert collect(model, files[0].parent, **given).to_bytes() == whole
+    parts = sorted((tmp_path / "parts").glob("*.part"))
+    assert len(parts) == 21
+    for part in parts[:4]:
+        part.unlink()
+    kept = {part: part.stat().st_mtime_ns for part in parts[4:]}
+    assert collect(model, files[0].parent, **given).to_bytes() == whole
+    assert {part: part.stat().st_mtime_ns for part in parts[4:]} == kept
+    assert all(part.exists() for part in parts)
+    with pytest.raises(TableError, match="holds parts of another model"):
+        collect(squeeze_excite(), np_file(tmp_path), checkpoint=tmp_path / "parts")
+    with pytest.raises(TableError, match="holds parts of other data"):
+        collect(model, files[0].parent, samples=5, **given)
+    parts[5].write_bytes(b"cut")
+    with pytest.raises(TableError, match=rf"{parts[5].name}: is not a part of a run"):
+        collect(model, files[0].parent, **given)
+
+
+def np_file(folder: Path) -> Path:
+    np.save(folder / "rows.npy", np.ones((3, 4, 8, 8), np.float32))
+    return folder / "rows.npy"
+
+
+def test_a_bad_picture_ends_the_run_or_is_counted(
+    ray: Any, files: list[Path], whole: bytes, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "pictures"
+    shutil.copytree(files[0].parent, folder)
+    (folder / "broken.png").write_bytes(b"no picture")
+    with pytest.raises(DataError, match=r"^.*broken\.png: cannot be decoded as an image") as raised:
+        collect(network(), folder, preprocess=RECIPE, workers=1)
+    assert type(raised.value) is DataError
+    assert "Traceback" not in capfd.readouterr().err
+    assert collect(network(), folder, preprocess=RECIPE, workers=1, skip_bad=True).to_bytes() == whole
+
+
+def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
+    rows = np.random.default_rng(1).normal(0, 1, (20, 4, 8, 8)).astype(np.float32)
+    model = squeeze_excite()
+    expected = calib8.collect_statistics(model, [{"x": row[None]} for row in rows]).statistics
+    dataset = ray.data.from_numpy(rows)
+    found = collect(model, dataset, column="data", workers=1)
+    assert found.to_bytes() == expected.to_bytes()
+    with pytest.raises(DataError, match=r"has no column 'jpg', it has data"):
+        collect(model, dataset, column="jpg", workers=1)
+
+
+def test_what_is_no_dataset(ray: Any) -> None:
+    with pytest.raises(UsageError, match=r"a list is no dataset of Ray"):
+        collect(network(), [1, 2], preprocess=RECIPE)
+    with pytest.raises(UsageError, match=r"workers=0: must be at least 1"):
+        collect(network(), "folder", preprocess=RECIPE, workers=0)
+
+
+def test_the_command_writes_the_table_of_one_process(ray: Any, files: list[Path], tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "net.onnx")
+    common = ["calibrate", tmp_path / "net.onnx", "--data", files[0].parent, "--mean", "120", "--scale",
+              "0.02", "--color", "gray", "--method", "mse", "--quiet"]  # fmt: skip
+    for name, words in (("plain", []), ("ray", ["--ray", "auto", "--workers", "1"])):
+        outputs = ["-o", tmp_path / f"{name}.json", "--stats", tmp_path / f"{name}.npz"]
+        result = CliRunner().invoke(app, [str(word) for word in (*common, *words, *outputs)])
+        assert result.exit_code == 0, result.output
+    for suffix in ("json", "npz"):
+        made = [(tmp_path / f"{name}.{suffix}").read_bytes() for name in ("plain", "ray")]
+        assert made[0] == made[1]
