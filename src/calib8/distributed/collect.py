@@ -121,8 +121,8 @@ def gathered(
     Raises:
         Calib8Error: see ``collect``.
     """
-    listed = _listed(gatherer, dataset, column, samples)
-    with connected(choice.ray), _plain_errors():
+    listed = listed_of(gatherer, dataset, column, samples)
+    with connected(choice.ray), plain_errors():
         check_node_labels(choice)
         store = choice.store
         kept = set[str]() if store is None else _agreed(gatherer, listed, store)
@@ -135,7 +135,7 @@ def gathered(
     return found
 
 
-def _listed(gatherer: Gatherer, dataset: Any, column: str | None, samples: int | None) -> Listed | None:
+def listed_of(gatherer: Gatherer, dataset: Any, column: str | None, samples: int | None) -> Listed | None:
     """The units of a source that is named; None: Ray has blocks of it."""
     if isinstance(dataset, str | os.PathLike):
         if column is not None:
@@ -223,7 +223,7 @@ class _Run:
 
 
 @contextmanager
-def _plain_errors() -> Iterator[None]:
+def plain_errors() -> Iterator[None]:
     """Errors of the cluster as those of one process."""
     try:
         yield

@@ -18,6 +18,7 @@ from calib8.distributed.cluster import usable_workers
 from calib8.distributed.merging import ROWS_PER_TASK, Merging
 from calib8.distributed.units import Unit
 from calib8.distributed.workers import KEYS, PART, UNIT, BlockWorker, Equipment, UnitWorker
+from calib8.distributed.works import Joining, WorkOnBlocks, WorkOnUnits
 from calib8.errors import UsageError
 
 ROWS_PER_BLOCK: Final = 256
@@ -33,21 +34,28 @@ class Passes:
 
     Attributes:
         equipment: of every worker.
-        merging: of every task that merges.
+        merging: makes one row of several, in tasks.
         choice: how many workers there are, and where.
     """
 
     equipment: Equipment
-    merging: Merging
+    merging: Merging | Joining
     choice: ClusterChoice
 
     def over_units(self, units: Sequence[Unit]) -> Iterator[tuple[str, bytes]]:
         """Keys and parts of units, merged to few rows."""
+        return self._by_units(UnitWorker, units, self.equipment)
+
+    def work_on_units(self, units: Sequence[Unit], work: Any) -> Iterator[tuple[str, bytes]]:
+        """Keys of units and what a work, given by its reference, finds of them, joined to few rows."""
+        return self._by_units(WorkOnUnits, units, self.equipment, work)
+
+    def _by_units(self, worker: type, units: Sequence[Unit], *made_of: Any) -> Iterator[tuple[str, bytes]]:
         import ray.data
 
         rows = ray.data.from_items([{UNIT: unit.to_json()} for unit in units], override_num_blocks=len(units))
         done = rows.map_batches(
-            UnitWorker, batch_size=1, fn_constructor_args=(self.equipment,), **self._as_workers(len(units))
+            worker, batch_size=1, fn_constructor_args=made_of, **self._as_workers(len(units))
         )
         yield from self._merged(done, len(units))
 
@@ -63,11 +71,15 @@ class Passes:
         self, dataset: Any, column: str | None, done: frozenset[str]
     ) -> Iterator[tuple[str, bytes]]:
         """Keys and parts of a dataset, merged to few rows."""
+        return self._by_blocks(BlockWorker, dataset, self.equipment, column, done)
+
+    def work_on_blocks(self, dataset: Any, work: Any, column: str | None) -> Iterator[tuple[str, bytes]]:
+        """Keys of blocks and what a work, given by its reference, finds of them, joined to few rows."""
+        return self._by_blocks(WorkOnBlocks, dataset, self.equipment, work, column)
+
+    def _by_blocks(self, worker: type, dataset: Any, *made_of: Any) -> Iterator[tuple[str, bytes]]:
         found = dataset.map_batches(
-            BlockWorker,
-            batch_size=ROWS_PER_BLOCK,
-            fn_constructor_args=(self.equipment, column, done),
-            **self._as_workers(None),
+            worker, batch_size=ROWS_PER_BLOCK, fn_constructor_args=made_of, **self._as_workers(None)
         )
         yield from self._merged(found, None)
 

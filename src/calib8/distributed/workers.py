@@ -54,14 +54,19 @@ class Equipment:
 
 
 class Worker:
-    """Counts samples and makes parts of them."""
+    """Counts samples and makes parts of them.
+
+    Attributes:
+        gatherer: has the prepared model, and how records become inputs.
+        watch: is told of the work.
+    """
 
     def __init__(self, equipment: Equipment) -> None:
         """Fetches the prepared model; it is opened with the first samples."""
         import ray
 
-        self._gatherer: Gatherer = ray.get(equipment.gatherer)
-        self._store, self._watch = equipment.store, equipment.watch
+        self.gatherer: Gatherer = ray.get(equipment.gatherer)
+        self._store, self.watch = equipment.store, equipment.watch
 
     def part(self, key: str, name: str, records: Callable[[], DataSource]) -> Rows:
         """The row of a piece of work.
@@ -75,39 +80,39 @@ class Worker:
             Calib8Error: the samples do not fit the model, or cannot be read or written to the end.
             OSError: they could not be read or written this time; Ray sends the piece again.
         """
-        with self._told(key, name):
-            samples = self._gatherer.add(records())
-            skipped = list(self._gatherer.skipped)
-            found = self._gatherer.take() if samples else None
-            self._gatherer.skipped.clear()
+        with self.told(key, name):
+            samples = self.gatherer.add(records())
+            skipped = list(self.gatherer.skipped)
+            found = self.gatherer.take() if samples else None
+            self.gatherer.skipped.clear()
             made = Part.of(samples, skipped, found)
             content = made.to_bytes()
             if self._store is not None:
                 self._store.write(key + SUFFIX, content)
                 content = b""
-        self._watch.done(key, made.samples + made.bad)
+        self.watch.done(key, made.samples + made.bad)
         return row(key, content)
 
     @contextmanager
-    def _told(self, key: str, name: str) -> Iterator[None]:
+    def told(self, key: str, name: str) -> Iterator[None]:
         """Tells the driver what ends the run, before Ray wraps it."""
-        attempt = self._watch.begin(key, name)
+        attempt = self.watch.begin(key, name)
         if not attempt:
             raise StoppedError
         try:
             yield
         except Calib8Error as error:
-            self._gatherer.close()
+            self.gatherer.close()
             told = _naming(error, name)
-            self._watch.fail(told)
+            self.watch.fail(told)
             raise told from error
         except OSError as error:
-            self._gatherer.close()
+            self.gatherer.close()
             if attempt < MOST_ATTEMPTS:
                 raise
             problem = f"could not be read {attempt} times ({error})"
             told = DataError(name, problem, "Look at the store that it comes from, then start again")
-            self._watch.fail(told)
+            self.watch.fail(told)
             raise told from error
 
 
@@ -133,7 +138,7 @@ class BlockWorker(Worker):
         records = rows_of(batch, self._column)
         key = key_of(records)
         if key in self._done:
-            self._watch.done(key, len(records))
+            self.watch.done(key, len(records))
             return row(key, b"")
         return self.part(key, f"a block of {len(records)} rows", lambda: records)
 
