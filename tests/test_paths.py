@@ -68,7 +68,6 @@ def test_one_path_in_place_of_a_list(path: str | Path) -> None:
 def test_addresses_are_no_paths(address: str) -> None:
     calls: tuple[Callable[[], object], ...] = (
         lambda: calib8.quantize(address, DATA),
-        lambda: calib8.quantize(MODEL, address),
         lambda: calib8.evaluate([address], DATA),
         lambda: calib8.read_table(address),
         lambda: calib8.InferenceSession(address),

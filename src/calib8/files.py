@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from calib8.addresses import is_address
 from calib8.errors import Calib8Error, ModelError, OutputError, UsageError
 
 WRITTEN_MODELS: Final = (".onnx", ".tflite")
@@ -24,9 +25,6 @@ OTHER_FILES: Final = frozenset({
     ".trt", ".txt", ".uff", ".xml", ".yaml", ".yml", ".zip",
 })  # fmt: skip
 """Suffixes of other kinds of models, of weights, data and texts."""
-
-_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/+[^/]")
-"""``https://host…``; a drive (``C:/``) has one letter."""
 
 _OWN_STREAMS: Final = (1, 2)
 """Descriptors of standard output and standard error."""
@@ -76,7 +74,7 @@ def check_address(path: str | os.PathLike[str], error: type[Calib8Error]) -> Non
         Calib8Error: of the class ``error``.
     """
     name = os.fspath(path)
-    if _ADDRESS.match(name) and not os.path.exists(path):  # noqa: PTH110
+    if is_address(name) and not os.path.exists(path):  # noqa: PTH110
         problem = "is an address, and calib8 reads and writes files only"
         raise error(name, problem, "Download it, and give the path of the file")
 

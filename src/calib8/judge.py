@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy.typing as npt
 
 from calib8.analysis.asked_judges import asked_judges, labels_of_images
-from calib8.analysis.beside_evaluation import Beside, doubts
+from calib8.analysis.beside_evaluation import Beside, doubts, verdicts_beside
 from calib8.analysis.by_class import ClassCounts
 from calib8.analysis.chance import doubt, hardly_better_than_guessing
 from calib8.analysis.evaluate import Outputs, class_scores, evaluate_sessions
@@ -141,7 +141,7 @@ def _evaluated(
     meaning = None if reference is None else meaning_of_file(models[reference], purpose)
     judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
     classes = ClassCounts(reference, label_offset, dataset.class_names) if judges.of_classes else None
-    beside = Beside(classes, FirstSamples())
+    beside = Beside(classes, FirstSamples(), verdicts_beside(sessions, reference, meaning))
     pieces = batches(dataset, reading.batch_size, reading.threads)
     found = evaluate_sessions(
         sessions, pieces, reference=reference, label_offset=label_offset,
@@ -150,15 +150,16 @@ def _evaluated(
         on_batch=SampleCounter("evaluating", dataset.count, progress),
         on_outputs=_each(judges.add, beside.add),
     )  # fmt: skip
-    results = [_with_label_warning(result, dataset) for result in judges.beside(beside.told(found, sessions))]
+    told = beside.told(found, sessions, dataset, judges.task)
+    results = [_with_label_warning(result, dataset) for result in judges.beside(told)]
     if reference is not None:
         doubted = doubts(models[reference], found[reference], beside.first, dataset, reading.threads)
         warned = results[reference]
         results[reference] = replace(warned, warnings=(*warned.warnings, *doubted))
     if runtime in OWN:
         return results
-    told = zip(results, models, strict=True)
-    return [_with_saturation(result, path, runtime) for result, path in told]
+    pairs = zip(results, models, strict=True)
+    return [_with_saturation(result, path, runtime) for result, path in pairs]
 
 
 def _each(*gather: Callable[[Batch, Outputs], None]) -> Callable[[Batch, Outputs], None]:

@@ -11,7 +11,8 @@ from calib8.analysis.saturation_here import saturation_notes
 from calib8.autorange.chosen_table import chosen_table
 from calib8.autorange.samples import bytes_to_keep
 from calib8.calibration.decide import Wish, needs_bins, with_given
-from calib8.calibration.gather import NOT_SAVED, Checkpointing, CheckpointWords, Gathered, gather
+from calib8.calibration.everywhere import gathered
+from calib8.calibration.gather import NOT_SAVED, Checkpointing, CheckpointWords, Gathered
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.range_choice import RangeChoice, RangeWords
 from calib8.calibration.source import Model, Source, open_data, open_statistics, prepare_for_table
@@ -91,7 +92,7 @@ def collect_statistics(
     saving = requested(Checkpointing, words, checkpoint, field="checkpoint")
     part = None if shard is None else Shard(*shard)
     source, dataset = open_data(as_model(model, example_inputs), reading, keep_float=keep_float, shard=part)
-    found = gather(
+    found = gathered(
         source.prepared.model, source.tensors, dataset, batch=reading.batch, threads=reading.threads,
         shard=part, checkpoint=saving, progress=callback_of(progress),
     )  # fmt: skip
@@ -222,7 +223,7 @@ def _gathered(
 ) -> Gathered:
     """Statistics of the data."""
     dataset = cast(Dataset, source.dataset)
-    return gather(
+    return gathered(
         source.prepared.model, source.tensors, dataset, batch=asked.reading.batch,
         threads=asked.reading.threads, checkpoint=asked.saving, decay=wish.moving_decay,
         bins=asked.keep_statistics or needs_bins(wish, given), keep=asked.keep_samples,

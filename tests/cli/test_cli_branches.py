@@ -38,7 +38,11 @@ def test_branches_are_told_by_all(cli, detecting: tuple[Path, Path], out: Path) 
     assert f"next       {document['verdict']['next']}" == lines[-1]
     judged = cli("evaluate", model, out / "q.onnx", "--data", data, "--json", out / "e.json")
     assert judged.exit_code == 0, judged.output
-    branches = {one["name"]: one["sqnr_db"] for one in load(out / "e.json")["models"][1]["branches"]}
+    reference, coded = load(out / "e.json")["models"]
+    assert reference["verdict"] is None and coded["verdict"]["samples"] == 40
+    assert f"accuracy of {out / 'q.onnx'}  {coded['verdict']['text']}\n" in judged.output
+    assert "data       data.npz, 40 samples\n" in judged.output and "images     " not in judged.output
+    branches = {one["name"]: one["sqnr_db"] for one in coded["branches"]}
     worst = f"{branches['scores']:.2f} scores"
     assert worst in judged.output and f"boxes {branches['boxes']:.1f} dB" in judged.output
     for command in (("compare", "--top", "1"), ("diagnose", "--top", "1")):

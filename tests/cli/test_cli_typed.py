@@ -16,8 +16,6 @@ def test_addresses_are_shown_as_typed_and_refused(cli, refused, model: Path, ima
     wrote = ("-o", out / "q.onnx")
     for command in (
         ("quantize", ADDRESS, "--data", images, *FLAGS, *wrote),
-        ("quantize", model, "--data", ADDRESS, *FLAGS, *wrote),
-        ("quantize", model, f"--data={ADDRESS}", *FLAGS, *wrote),
         ("quantize", model, "--data", images, *FLAGS, "-o", ADDRESS),
         ("evaluate", model, ADDRESS, "--data", images, *FLAGS),
         ("calibrate", model, "--data", images, *FLAGS, "-o", out / "t.json", "--stats", ADDRESS),
@@ -29,6 +27,13 @@ def test_addresses_are_shown_as_typed_and_refused(cli, refused, model: Path, ima
             cli(*command), 2, "is an address, and calib8 reads and writes files only", "Download it"
         )
         assert line.startswith(f"error: {ADDRESS}: "), line
+
+
+def test_data_may_lie_at_an_address(cli, refused, model: Path, out: Path) -> None:
+    for typed in (("--data", ADDRESS), (f"--data={ADDRESS}",)):
+        result = cli("quantize", model, *typed, *FLAGS, "-o", out / "q.onnx")
+        line = refused(result, 1, "is no tar shard, Parquet file or picture by its name")
+        assert line.startswith("error: https://host//models/net.onnx?v=***: "), line
 
 
 def test_a_folder_called_like_an_address_is_one(

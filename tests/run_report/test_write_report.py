@@ -130,9 +130,11 @@ def test_what_cannot_be_run_once_more_is_told(files: tuple[Path, Path, np.ndarra
     page = tmp_path / "run.html"
     calib8.write_report(replace(found, int8=str(tmp_path / "other.onnx")), page, data=data)
     assert "layers" in sections(page)
-    calib8.write_report(calib8.evaluate([fp32, int8], data), page, data=data, task="segment")
+    judged = calib8.evaluate([fp32, int8], data)
+    calib8.write_report(judged, page, data=data, task="segment")
     text = page.read_text(encoding="utf-8")
-    assert "samples" not in sections(page) and "verdict unknown" in text
+    assert judged[1].verdict is not None
+    assert "samples" not in sections(page) and f"verdict {judged[1].verdict.state}" in text
     assert "The layers could not be compared: task=&#x27;segment&#x27;" in text
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from calib8.analysis.by_class import ClassFigures
+from calib8.data.fed import Fed
 from calib8.notebook import grid, in_notebook, notes
 from calib8.number_texts import decibels_cell, percent
 from calib8.tasks.judges.interface import TaskFigures
+
+if TYPE_CHECKING:  # judges of all tasks: a plan alone is evaluated without them
+    from calib8.tasks.verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,9 @@ class Evaluation:
         classes: of classifiers, those that lost most first, see ``calib8.analysis.by_class``; empty without
             labels and reference.
         labelled: samples with a label that counts.
+        fed: the data and the way of its pictures; None: not known.
+        verdict: what became of the model beside the reference, as ``quantize`` tells it; None without a
+            reference, for the reference itself, and for a model that ended its runtime.
         branches: of the outputs against the reference's; empty where ``sqnr_db`` is None, or the outputs are
             not known. With several of them ``sqnr_db`` tells of the loudest.
         task: figures of the task; None where none was asked for.
@@ -65,6 +73,8 @@ class Evaluation:
     branches: tuple[BranchSqnr, ...] = ()
     classes: tuple[ClassFigures, ...] = ()
     labelled: int = 0
+    verdict: Verdict | None = None
+    fed: Fed | None = None
 
     def __repr__(self) -> str:
         """One line: which model, where it ran, and the figures that are known."""
@@ -74,6 +84,8 @@ class Evaluation:
         told = [f"{name} {percent(share)}" for name, share in shares if share is not None]
         if self.sqnr_db is not None:
             told.append(f"SQNR {decibels_cell(self.sqnr_db)} dB")
+        if self.verdict is not None:
+            told.append(self.verdict.word)
         return (
             f"<Evaluation: {self.model!r} in {self.runtime}, {', '.join([f'{self.images} images', *told])}>"
         )
@@ -112,7 +124,9 @@ class Evaluations(list[Evaluation]):
         ]
         tasks = grid(("model", "task", "against", "figure"), told, lambda row: row)
         warnings = [f"{one.model}: {text}" for one in self for text in (one.failure, *one.warnings) if text]
-        return in_notebook(f"{len(self)} models evaluated", figures, tasks, notes(warnings))
+        verdicts = [f"{one.model}: {one.verdict.text}" for one in self if one.verdict is not None]
+        told_of_all = f"{len(self)} models evaluated"
+        return in_notebook(told_of_all, figures, tasks, notes(verdicts), notes(warnings))
 
 
 def _row(e: Evaluation) -> tuple[object, ...]:

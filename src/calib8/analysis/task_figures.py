@@ -17,6 +17,7 @@ from calib8.errors import UsageError
 from calib8.model.runtime import Arrays, Session
 from calib8.parameters import parameter
 from calib8.tasks.branches import Meaning
+from calib8.tasks.judged import Records
 from calib8.tasks.judges.classes import ClassTruth
 from calib8.tasks.judges.find import AnyJudge, find_judge
 from calib8.tasks.judges.interface import Array, Kept, TaskFigures, split_samples
@@ -158,6 +159,11 @@ class TaskRecords:
             if expected is not None and index != self._reference:
                 record = judge.compare(answer, judge.as_truth(expected))
                 model.with_float.records.append((sample.key, record))
+
+    def beside_float(self, index: int) -> Records | None:
+        """What is kept of a model with FP32's answers as the truth; None where it was not judged so."""
+        records = self._models[index].with_float
+        return Records(self._judge, records.in_order()) if self._judge and records.records else None
 
     def told(self) -> list[TaskFigures | None]:
         """Of every model, in their order; None where it was not judged.

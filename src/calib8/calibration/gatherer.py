@@ -84,6 +84,22 @@ class Gatherer:
             tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
         self._begin(prepared.model, tensors, tuple(graph_inputs(original)), replace(settings, shapes=None))
 
+    @classmethod
+    def of_prepared(
+        cls, model: ir.Model, tensors: Sequence[str], inputs: Sequence[TensorSpec], settings: Reading
+    ) -> Self:
+        """One for a model that is prepared already.
+
+        Args:
+            model: the prepared graph.
+            tensors: what is counted.
+            inputs: those of the model as it was loaded.
+            settings: how records are read; without data and shapes.
+        """
+        found = cls.__new__(cls)
+        found._begin(model, tensors, tuple(inputs), settings)
+        return found
+
     def _begin(
         self, model: ir.Model, tensors: Sequence[str], inputs: tuple[TensorSpec, ...], settings: Reading
     ) -> None:
@@ -199,6 +215,4 @@ class Gatherer:
 def _again(
     carried: Carried, tensors: Sequence[str], inputs: tuple[TensorSpec, ...], settings: Reading
 ) -> Gatherer:
-    found = Gatherer.__new__(Gatherer)
-    found._begin(carried.model, tensors, inputs, settings)
-    return found
+    return Gatherer.of_prepared(carried.model, tensors, inputs, settings)

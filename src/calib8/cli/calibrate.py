@@ -165,7 +165,7 @@ def checkpoint_of(arguments: Mapping[str, Any]) -> Path | None:
     return saved.checkpoint
 
 
-def _check(request: _Request, data: Path | None) -> None:
+def _check(request: _Request, data: str | None) -> None:
     """Refuses what contradicts itself before any work is done."""
     saved, ranges = request.saved, request.ranges
     check_cluster(request.cluster, saved, ranges)
@@ -203,7 +203,7 @@ def _check(request: _Request, data: Path | None) -> None:
     check_ranges(ranges, from_statistics=saved.from_stats is not None)
 
 
-def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
+def _from_data(terminal: Terminal, request: _Request, data: str) -> _Outcome:
     reading = request.reading.of(data, request.preprocess, request.labels)
     model, seen = look_at_data(terminal, request.model, reading)
     if request.cluster.ray is not None:

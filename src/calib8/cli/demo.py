@@ -16,6 +16,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.render import evaluation_table, say_preflight, say_repairs
 from calib8.cli.steps import say_calibration
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.cli.verdict import say_verdicts
 from calib8.errors import OutputError
 from calib8.files import atomic_output
 from calib8.processors import usable_cores
@@ -96,4 +97,5 @@ def _evaluate(terminal: Terminal, models: list[Path]) -> list[Evaluation]:
     terminal.say("")
     terminal.say(f"{evaluations[0].images} images that neither training nor calibration saw:")
     terminal.show(evaluation_table(evaluations, [model_bytes_on_disk(model) for model in models]))
+    say_verdicts(terminal, evaluations)
     return evaluations

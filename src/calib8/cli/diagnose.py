@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from calib8.addresses import without_secrets
 from calib8.cli.compare import FloatArgument, comparison_document, cosine_text, say_estimated
 from calib8.cli.documents import finite, measures_document, task_document
 from calib8.cli.headings import RESULTS
@@ -187,11 +188,9 @@ def _costs(remedy: Remedy) -> str:
     return f"costs {percent(remedy.macs)} of the MACs"
 
 
-def quantize_command(
-    found: Treatment, remedy: Remedy, fp32: Path, data: Path, reading: ReadingOptions
-) -> str:
+def quantize_command(found: Treatment, remedy: Remedy, fp32: Path, data: str, reading: ReadingOptions) -> str:
     """The command line that makes the model of a remedy, from the data as they were read here."""
-    words = ["calib8", "quantize", str(fp32), "--data", str(data), *reading_flags(reading)]
+    words = ["calib8", "quantize", str(fp32), "--data", without_secrets(data), *reading_flags(reading)]
     words += preprocessing_flags(found.diagnosis.preprocess)
     return shlex.join([*words, *found.flags(remedy), "-o", f"{fp32.stem}.repaired.onnx"])
 

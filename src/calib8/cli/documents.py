@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calib8.repair.result import Repaired
     from calib8.table import CalibrationTable
     from calib8.tasks.judges.interface import TaskFigures
+    from calib8.tasks.verdict import Verdict
 
 
 def evaluation_document(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -40,8 +41,32 @@ def _evaluation(e: Evaluation) -> dict[str, Any]:
         "seconds": e.seconds,
         "warnings": list(e.warnings),
         "failure": e.failure,
+        "verdict": verdict_document(e.verdict),
         "task": None if e.task is None else task_document(e.task),
     }
+
+
+def verdict_document(verdict: Verdict | None) -> dict[str, Any] | None:
+    """The verdict for machines."""
+    if verdict is None:
+        return None
+    return {
+        "state": verdict.state,
+        "text": verdict.text,
+        "samples": verdict.samples,
+        "shared": verdict.shared,
+        "tasks": [
+            {"name": one.name, "task": one.task, "branches": list(one.branches), "state": one.state,
+             "figures": {name: finite(value) for name, value in one.figures.items()},
+             "counted": one.counted, "text": one.text}
+            for one in verdict.tasks
+        ],
+        "branches": [
+            {"name": one.name, "kind": one.kind, "state": one.state, "value": finite(one.value),
+             "text": one.text}
+            for one in verdict.branches
+        ],
+    }  # fmt: skip
 
 
 def task_document(told: TaskFigures) -> dict[str, Any]:

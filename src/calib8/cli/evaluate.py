@@ -26,6 +26,7 @@ from calib8.cli.render import evaluation_table, say_branches, say_missing, task_
 from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import open_terminal
 from calib8.cli.tracking import LogOptions
+from calib8.cli.verdict import say_verdicts
 from calib8.parameters import on_command_line
 
 ModelsArgument = Annotated[
@@ -91,6 +92,7 @@ def evaluate(
     say_branches(terminal, results)
     for table in task_tables(results):
         terminal.show(table)
+    say_verdicts(terminal, results)
     for result in results:
         for warning in result.warnings:
             terminal.say(f"warning: {result.model}: {on_command_line(warning)}", style="yellow")

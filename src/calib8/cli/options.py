@@ -46,10 +46,11 @@ OpenableArgument = Annotated[
 ]
 
 _DATA_HELP: Final = (
-    "Image folder (with its sub-folders), one image, or .npz or .npy of arrays or uint8 images."
+    "Image folder (with its sub-folders), one image, .npz or .npy of arrays or uint8 images; tar shards, "
+    "Parquet files, or an address of them or of images, such as 's3://bucket/train-{000..099}.tar'."
 )
-DataOption = Annotated[Path, option(DATA, "--data", "DIR|FILE", _DATA_HELP)]
-OptionalDataOption = Annotated[Path | None, option(DATA, "--data", "DIR|FILE", _DATA_HELP)]
+DataOption = Annotated[str, option(DATA, "--data", "DIR|FILE|URL", _DATA_HELP)]
+OptionalDataOption = Annotated[str | None, option(DATA, "--data", "DIR|FILE|URL", _DATA_HELP)]
 
 _LABELS_HELP: Final = (
     "Lines of 'file class-number' for an image folder. Default: its labels.txt or sub-folders."
@@ -105,7 +106,7 @@ class ReadingOptions:
     skip_bad: SkipBadOption = False
 
     def of(
-        self, data: Path | None, preprocess: Preprocess | None = None, labels: Path | None = None
+        self, data: str | None, preprocess: Preprocess | None = None, labels: Path | None = None
     ) -> Reading:
         """The request that these options and those beside them are.
 

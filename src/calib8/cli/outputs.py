@@ -23,7 +23,7 @@ CHECKPOINT: Final = ("a checkpoint", (".part", ".npz", ".ckpt", ".bin"))
 """What is written, and suffixes that may be its own, the usual one first."""
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | str | None]) -> None:
     """Makes sure, before an hour is spent, that results will have a place and destroy nothing.
 
     Args:
@@ -35,7 +35,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
             of another kind of file.
         OutputError: the folder is missing or cannot be written to, or the path is no regular file.
     """
-    taken: list[tuple[str, Path]] = [("an input", path) for path in inputs if path is not None]
+    taken: list[tuple[str, Path | str]] = [("an input", path) for path in inputs if path is not None]
     for option, path in outputs.items():
         if path is None:
             continue

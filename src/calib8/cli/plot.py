@@ -87,7 +87,7 @@ def plot(
 
 
 def check_page(
-    option: str, output: Path, others: Mapping[str, Path | None], inputs: Sequence[Path | None]
+    option: str, output: Path, others: Mapping[str, Path | None], inputs: Sequence[Path | str | None]
 ) -> Path:
     """The file that ``write_plot`` will write: ``output`` itself, or a page in it where it is a folder.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from calib8.cli.documents import (
     placement_document,
     preflight_document,
     repairs_document,
+    verdict_document,
 )
 from calib8.cli.headings import DATA, RANGES, RESULTS, TARGET
 from calib8.cli.options import (
@@ -49,7 +51,7 @@ from calib8.cli.steps import (
 )
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
-from calib8.cli.verdict import Asked, Written, meaning_document, next_command, say_outcome, verdict_document
+from calib8.cli.verdict import Asked, Written, meaning_document, next_command, say_outcome
 from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.parameters import on_command_line
@@ -261,7 +263,7 @@ def _say(terminal: Terminal, result: Quantization, told: tuple[str, ...]) -> Non
 
 
 def _next_command(
-    outcome: _Outcome, request: _Request, output: Path, data: Path | None, reading: ReadingOptions,
+    outcome: _Outcome, request: _Request, output: Path, data: str | None, reading: ReadingOptions,
     ranges: RangeOptions,
 ) -> list[str]:  # fmt: skip
     """What to do with the model that was made."""
@@ -368,7 +370,7 @@ def _write_json(
 ) -> None:
     from calib8.model.metadata import stored_entries
 
-    calibration = outcome.result.calibration
+    calibration, verdict = outcome.result.calibration, verdict_document(outcome.result.verdict)
     document = {
         "model": str(model),
         "output": str(output),
@@ -386,7 +388,7 @@ def _write_json(
         else calibration_document(calibration, calibration.table, outcome.samples),
         "repairs": repairs_document(outcome.result.repaired),
         "outputs": meaning_document(outcome.result.meaning),
-        "verdict": verdict_document(outcome.result.verdict, command),
+        "verdict": None if verdict is None else {**verdict, "next": shlex.join(command)},
         "nodes": placement_document(outcome.result.placement),
     }
     write_json(path, document)

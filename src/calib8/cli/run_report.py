@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+from calib8.addresses import without_secrets
 from calib8.cli.headings import RESULTS, option
 from calib8.cli.options import ReadingOptions
 from calib8.cli.outputs import model_bytes_on_disk
@@ -105,11 +106,11 @@ def write_run_report(
 
 
 def diagnose_command(
-    fp32: Path, int8: Path, data: Path, reading: ReadingOptions, preprocess: Preprocess | None
+    fp32: Path, int8: Path, data: str, reading: ReadingOptions, preprocess: Preprocess | None
 ) -> list[str]:
     """The command that finds out why a model lost its accuracy, on the same data."""
     from calib8.cli.preprocessing import preprocessing_flags
     from calib8.cli.steps import reading_flags
 
     flags = [*reading_flags(reading), *preprocessing_flags(preprocess)]
-    return ["calib8", "diagnose", str(fp32), str(int8), "--data", str(data), *flags]
+    return ["calib8", "diagnose", str(fp32), str(int8), "--data", without_secrets(data), *flags]

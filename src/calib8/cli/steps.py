@@ -39,7 +39,7 @@ def check_ranges(ranges: RangeOptions, *, from_statistics: bool = False) -> None
         activation_type(ranges.activations)
 
 
-def check_repairs(repairs: RepairOptions, data: Path | None, instead: str = "") -> None:
+def check_repairs(repairs: RepairOptions, data: str | None, instead: str = "") -> None:
     """Refuses unknown or contradicting choices before any work is done.
 
     Args:

@@ -170,7 +170,7 @@ def _quantized(
         with shown_progress(terminal, "quantizing"):
             table = read_table(run.table or "", "tengine")
             return pipeline.quantize(model, table=table, target=TARGET, preprocess=preprocess)
-    reading = run.reading.of(run.images, preprocess)
+    reading = run.reading.of(str(run.images), preprocess)
     loaded, _ = look_at_data(terminal, model, reading)
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(

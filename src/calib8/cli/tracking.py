@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from calib8.addresses import without_secrets
 from calib8.cli.commands import print_error
 from calib8.cli.headings import RESULTS, option
 from calib8.cli.progress import shown_progress
@@ -124,5 +125,6 @@ def _parameters() -> dict[str, str]:
     for name, value in options_of_the_command().items():
         if name not in _NO_PARAMETERS and value is not None and value != [] and value is not False:
             several = isinstance(value, list | tuple)
-            found[name.replace("_", "-")] = ", ".join(map(str, value)) if several else str(value)
+            text = ", ".join(map(str, value)) if several else str(value)
+            found[name.replace("_", "-")] = without_secrets(text)
     return found

@@ -96,7 +96,7 @@ _SAMPLES_HELP: Final = "At most so many of --data, and of --judge-data, evenly s
 class SampleOptions:
     """How much of the data is read, and how; None: not given."""
 
-    judge_data: Annotated[Path | None, option(DATA, "--judge-data", "DIR|FILE", _JUDGE_HELP)] = None
+    judge_data: Annotated[str | None, option(DATA, "--judge-data", "DIR|FILE|URL", _JUDGE_HELP)] = None
     labels: LabelsOption = None
     samples: Annotated[int | None, option(DATA, "--samples", "N", _SAMPLES_HELP)] = None
     threads: ThreadsOption = None

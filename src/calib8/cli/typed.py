@@ -45,7 +45,8 @@ def refuse_addresses(arguments: Mapping[str, Any]) -> None:
     """Refuses what is no file of this machine, before anything is made of it.
 
     Args:
-        arguments: of a command: values, lists of values, dataclasses of them.
+        arguments: of a command: values, lists of values, dataclasses of them. Data are no ``Path``: they may
+            lie anywhere.
 
     Raises:
         UsageError: a path among them is an address such as ``https://…``.

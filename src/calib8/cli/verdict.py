@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.filesize import decimal
 
-from calib8.cli.documents import finite
+from calib8.addresses import without_secrets
 from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
 from calib8.cli.steps import reading_flags
@@ -20,6 +20,8 @@ from calib8.parameters import on_command_line
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
+    from calib8.analysis.evaluation import Evaluation
+    from calib8.data.fed import Fed
     from calib8.data.preprocess import Preprocess
     from calib8.outcomes import Quantization
     from calib8.tasks.branches import Meaning
@@ -75,7 +77,7 @@ class Asked:
 
     model: Path
     output: Path
-    data: Path | None
+    data: str | None
     reading: ReadingOptions
     preprocess: Preprocess | None
     task: str | None
@@ -141,10 +143,13 @@ class Written:
 
 
 def say_outcome(terminal: Terminal, result: Quantization, written: Written, command: list[str]) -> None:
-    """Two columns: outputs, what is quantized, sizes, the verdict, samples, files, the next command."""
+    """Two columns: data, outputs, what is quantized, sizes, the verdict, samples, files, the next command."""
     nodes, quantized = len(result.placement.decisions), len(result.placement.quantized_nodes())
     share = 100 * written.int8_bytes / written.float_bytes
+    fed = _fed(result)
     rows = [
+        ("data", "" if fed is None else fed.data_words),
+        ("images", "" if fed is None else fed.image_words),
         ("outputs", _meaning(result.meaning)),
         ("quantized", f"{quantized} of {nodes} operations"),
         ("in float", _in_float(result) if quantized < nodes else ""),
@@ -160,6 +165,14 @@ def say_outcome(terminal: Terminal, result: Quantization, written: Written, comm
     for what, value in rows:
         if value:
             terminal.say(f"{what:<{_WIDTH}}{value}", style=styles.get(what))
+
+
+def _fed(result: Quantization) -> Fed | None:
+    """The data that calibrated; None where there were none."""
+    from calib8.data.fed import fed_from
+
+    made = result.calibration
+    return None if made is None or made.dataset is None else fed_from(made.dataset, made.statistics.samples)
 
 
 def _in_float(result: Quantization) -> str:
@@ -217,16 +230,26 @@ def next_command(verdict: Verdict, asked: Asked) -> list[str]:
         looking = all_of_them.looking(None if task == "classify" else task)
         return ["calib8", "evaluate", model, output, "--data", OTHER_IMAGES, *looking]
     if verdict.state == "ruined":
-        return ["calib8", "diagnose", model, output, "--data", str(data), *asked.looking()]
+        return ["calib8", "diagnose", model, output, "--data", without_secrets(data), *asked.looking()]
     promise, by_task = _promise(verdict.deciding[0])
     if asked.effort == "best" or (asked.effort == "balanced" and by_task):
         read = replace(asked, reading=replace(asked.reading, batch=None)).looking()
         engine = ["--runtime", "calib8"] if asked.target == "calib8" else []
         made = [*asked.making(), *engine, *promise, "-o", _beside(asked.output, "tuned")]
-        return ["calib8", "tune", model, "--data", str(data), "--judge-data", OTHER_IMAGES, *read, *made]
+        return [
+            "calib8",
+            "tune",
+            model,
+            "--data",
+            without_secrets(data),
+            "--judge-data",
+            OTHER_IMAGES,
+            *read,
+            *made,
+        ]
     best = ["--effort", "best", "-o", _beside(asked.output, "best")]
     flags = [*asked.looking(), *asked.making(), *asked.choosing(), *best]
-    return ["calib8", "quantize", model, "--data", str(data), *flags]
+    return ["calib8", "quantize", model, "--data", without_secrets(data), *flags]
 
 
 def _beside(output: Path, what: str) -> str:
@@ -243,25 +266,13 @@ def _promise(worst: TaskVerdict | BranchVerdict) -> tuple[tuple[str, str], bool]
     return _OF_BRANCHES.get(worst.kind, _OTHER_PROMISE), False
 
 
-def verdict_document(verdict: Verdict | None, command: list[str]) -> dict[str, Any] | None:
-    """The verdict for machines."""
-    if verdict is None:
-        return None
-    return {
-        "state": verdict.state,
-        "text": verdict.text,
-        "samples": verdict.samples,
-        "shared": verdict.shared,
-        "tasks": [
-            {"name": one.name, "task": one.task, "branches": list(one.branches), "state": one.state,
-             "figures": {name: finite(value) for name, value in one.figures.items()},
-             "counted": one.counted, "text": one.text}
-            for one in verdict.tasks
-        ],
-        "branches": [
-            {"name": one.name, "kind": one.kind, "state": one.state, "value": finite(one.value),
-             "text": one.text}
-            for one in verdict.branches
-        ],
-        "next": shlex.join(command),
-    }  # fmt: skip
+def say_verdicts(terminal: Terminal, evaluations: Sequence[Evaluation]) -> None:
+    """A line per model that was judged beside the float one; then which data these were."""
+    for one in evaluations:
+        if one.verdict is not None:
+            told = on_command_line(one.verdict.text)
+            terminal.say(f"accuracy of {one.model}  {told}", style=_STYLES.get(one.verdict.state))
+    fed = next((one.fed for one in evaluations if one.fed is not None), None)
+    for what, value in () if fed is None else (("data", fed.data_words), ("images", fed.image_words)):
+        if value:
+            terminal.say(f"{what:<{_WIDTH}}{value}")

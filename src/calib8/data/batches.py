@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -95,7 +95,7 @@ def _stacked(samples: list[Sample]) -> Batch:
 
 def _loaded_ahead(pending: Iterator[Pending], ahead: int, threads: int) -> Generator[Pending, None, None]:
     """The same samples in the same order, the next ``ahead`` of them loading or loaded."""
-    queue: deque[Pending] = deque()
+    queue: deque[Pending | Exception] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="calib8-data")
     try:
         exhausted = False
@@ -103,19 +103,22 @@ def _loaded_ahead(pending: Iterator[Pending], ahead: int, threads: int) -> Gener
             while not exhausted and len(queue) < ahead:
                 exhausted = _submit_next(pending, pool, queue)
             if queue:
-                yield queue.popleft()
+                item = queue.popleft()
+                if isinstance(item, Exception):  # of the source itself: no sample is passed over for it
+                    raise item
+                yield item
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _submit_next(pending: Iterator[Pending], pool: ThreadPoolExecutor, queue: deque[Pending]) -> bool:
+def _submit_next(
+    pending: Iterator[Pending], pool: ThreadPoolExecutor, queue: deque[Pending | Exception]
+) -> bool:
     """Queues the next sample; True when there is none."""
     try:
         item = next(pending, None)
     except Exception as error:  # an error of the source itself waits for its turn like that of a sample
-        failed: Future[Sample] = Future()
-        failed.set_exception(error)
-        queue.append(Pending("", failed.result, bytes))
+        queue.append(error)
         return True
     if item is not None:
         queue.append(replace(item, load=pool.submit(item.load).result))

@@ -95,18 +95,19 @@ class Items:
         """
         return fit_preprocess(self.preprocess, self.inputs, "data")
 
-    def pending(self, item: Any, number: int) -> Iterator[Pending]:
+    def pending(self, item: Any, number: int, key: str = "") -> Iterator[Pending]:
         """The samples of an item, arrays copied: the iterable may use its arrays again.
 
         Args:
             item: what the iterable yielded.
             number: of its first sample, from 0.
+            key: what the item is called; empty: what it calls itself.
 
         Raises:
             DataError: the item is nothing that samples can be made of.
         """
-        for row in rows_of(self._transformed(item, f"sample {number}")):
-            for sample in self._of_one(row, Naming(number, key_of(row, self._names))):
+        for row in rows_of(self._transformed(item, key or f"sample {number}")):
+            for sample in self._of_one(row, Naming(number, key or key_of(row, self._names))):
                 number += 1
                 yield sample
 
@@ -132,14 +133,15 @@ class Items:
             return False
         return self.preprocess is not None or self.inputs[0].dtype != np.uint8
 
-    def is_picture(self, item: Any) -> bool:
-        """Whether an item goes through the preprocessing.
+    def is_picture(self, item: Any, key: str = "") -> bool:
+        """Whether an item, called ``key``, goes through the preprocessing.
 
         Raises:
             DataError: as ``pending``.
         """
-        row = next(rows_of(self._transformed(item, "sample 0")))
-        values, _ = self._parted(row, key_of(row, self._names) or "sample 0")
+        name = key or "sample 0"
+        row = next(rows_of(self._transformed(item, name)))
+        values, _ = self._parted(row, key or key_of(row, self._names) or name)
         if isinstance(values, Mapping):
             return False
         if _is_picture_file(values):

@@ -42,7 +42,7 @@ def folder_labels(folder: Path, files: Sequence[str], labels: Path | None) -> li
     if labels is None and (folder / LABELS_FILE).is_file():
         labels = folder / LABELS_FILE
     if labels is not None:
-        return _listed(read_label_list(labels), files, labels)
+        return _listed(read_label_list(labels), files, str(labels))
     classes = _class_numbers(folder)
     if len(classes) < 2 or any("/" not in file for file in files):
         return [None] * len(files)
@@ -85,6 +85,31 @@ def labels_of_folder(folder: Path, files: Sequence[str], labels: Path | None) ->
         return FoundLabels(numbers, names=tuple(_class_numbers(folder)) if by_folder else ())
     except DataError as error:
         return FoundLabels([None] * len(files), False, f"{error.subject} {error.problem}")
+
+
+def labels_of_names(files: Sequence[str], labels: Path | None, beside: tuple[str, str] | None) -> FoundLabels:
+    """As ``labels_of_folder``, of a folder that is no local one: told by the paths of its images.
+
+    Args:
+        files: paths of the images below the folder, with ``/``.
+        labels: a local list of ``file label`` lines, or None.
+        beside: name and text of the ``labels.txt`` in the folder, where there is one.
+
+    Raises:
+        DataError: the list given cannot be read, is malformed, or does not cover exactly these files.
+    """
+    if labels is not None:
+        return FoundLabels(_listed(read_label_list(labels), files, str(labels)), True)
+    if beside is not None:
+        try:
+            return FoundLabels(_listed(_labels_of_lines(beside[1], beside[0]), files, beside[0]))
+        except DataError as error:
+            return FoundLabels([None] * len(files), note=f"{error.subject} {error.problem}")
+    classes = sorted({file.split("/", 1)[0] for file in files})
+    if len(classes) < 2 or any("/" not in file for file in files):
+        return no_labels(len(files))
+    numbers = {name: number for number, name in enumerate(classes)}
+    return FoundLabels([numbers[file.split("/", 1)[0]] for file in files], names=tuple(classes))
 
 
 def labels_beside(arrays: Mapping[str, npt.NDArray[np.generic] | StoredArray], samples: int) -> FoundLabels:
@@ -134,19 +159,23 @@ def read_label_list(path: Path) -> dict[str, int]:
         raise DataError(str(path), "holds labels of objects or pixels, and class numbers are read here", cure)
     check_file(path, "Give a text file of 'file label' lines", DataError)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
             str(path), f"cannot be read ({error})", "Give a text file of 'file label' lines"
         ) from error
+    return _labels_of_lines(text, str(path))
+
+
+def _labels_of_lines(text: str, source: str) -> dict[str, int]:
     found: dict[str, int] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        name, label = _split(line, f"{path}, line {number}")
+        name, label = _split(line, f"{source}, line {number}")
         if name in found:
             raise DataError(
-                f"{path}, line {number}", f"lists '{name}' a second time", "Keep one line per file"
+                f"{source}, line {number}", f"lists '{name}' a second time", "Keep one line per file"
             )
         found[name] = label
     return found
@@ -211,15 +240,15 @@ def _split(line: str, subject: str) -> tuple[str, int]:
     return words[0].strip(), label
 
 
-def _listed(listed: dict[str, int], files: Sequence[str], source: Path) -> list[int | None]:
+def _listed(listed: dict[str, int], files: Sequence[str], source: str) -> list[int | None]:
     absent = sorted(set(listed) - set(files))
     if absent:
         problem = f"lists {len(absent)} files that are not images of the folder, such as '{absent[0]}'"
-        raise DataError(str(source), problem, "Write paths relative to the image folder")
+        raise DataError(source, problem, "Write paths relative to the image folder")
     lacking = [file for file in files if file not in listed]
     if lacking:
         problem = f"lacks {len(lacking)} of {len(files)} images, such as '{lacking[0]}'"
-        raise DataError(str(source), problem, "Add the missing lines or remove the images")
+        raise DataError(source, problem, "Add the missing lines or remove the images")
     return [listed[file] for file in files]
 
 

@@ -19,6 +19,7 @@ from calib8.data.fit import fit_preprocess
 from calib8.data.images import IMAGE_SUFFIXES, image_files
 from calib8.data.items import COLORS, InputMap, Items, Transform
 from calib8.data.labels import array_of_labels, labels_beside, labels_of_folder, no_labels
+from calib8.data.places import place_of
 from calib8.data.preprocess import Preprocess, preprocess_pixels
 from calib8.data.presets import known_preprocess
 from calib8.data.records import is_encoded
@@ -34,9 +35,11 @@ from calib8.data.samples import (
     spaced,
 )
 from calib8.data.stored_arrays import StoredArray, open_arrays
+from calib8.data.stored_pictures import dataset_of_pictures
+from calib8.data.stored_records import dataset_of_records
 from calib8.data.streams import dataset_of
 from calib8.errors import DataError, UsageError
-from calib8.files import check_address, check_file, checked_path
+from calib8.files import check_file, checked_path
 from calib8.parameters import Text, parameter
 from calib8.tensors import TensorSpec, shape_text
 
@@ -60,6 +63,8 @@ def open_dataset(
         data: one of
             an image folder (recursive, in ascending order of the relative paths), one image file, or a
             pattern such as ``images/*.jpg`` (``**`` for folders of any depth);
+            tar shards, Parquet files or remote pictures (``calib8.data.places``): a path, an address such as
+            ``s3://bucket/train-{000..099}.tar``, a pattern, or a folder of them;
             an .npz of arrays named like the model's inputs, axis 0 = samples, with optional ``labels``;
             an .npz of ``images`` (uint8 N×H×W×C pixels, or floats ready for the only input) with optional
             ``labels``; an .npy, an array, a tensor or a mapping of them, read like these;
@@ -85,17 +90,21 @@ def open_dataset(
     check_samples(samples)
     if is_tensor(data):
         data = _pixels_last(np.asarray(in_memory(data)))
-    path = None
+    path, place = None, None
     if isinstance(data, (str, os.PathLike)):
-        check_address(data, DataError)
-        path = Path(data)
+        path, place = Path(data), place_of(os.fspath(data))
+    if place is not None and place.kind != "picture" and labels is None:
+        items = Items(inputs, preprocess, dict(input_map or {}), transform)
+        return dataset_of_records(place, items, samples, skip_bad)
     yields = path is None and not isinstance(data, (np.ndarray, Mapping))
     if not yields and (input_map or transform is not None):
         unused = parameter("input_map") if input_map else parameter("transform")
         problem = f"is for data that yield items, not for {'files' if path else 'arrays'}"
         raise UsageError(unused, problem, "Leave it out, or give a DataLoader, a Dataset or a list")
     listed = None if labels is None else checked_path(labels, "labels")
-    if labels is not None and (path is None or not path.is_dir()):
+    if place is not None and place.kind == "picture":
+        return dataset_of_pictures(place, inputs, preprocess, listed, samples, skip_bad)
+    if labels is not None and (path is None or place is not None or not path.is_dir()):
         cure = "Put an array 'labels' into the .npz, or yield (inputs, label) pairs"
         raise UsageError(str(labels), "a list of labels needs an image folder", cure)
     if path is not None and (path.is_dir() or path.suffix.lower() not in (".npz", ".npy")):
@@ -143,6 +152,7 @@ def _from_images(
         str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [],
         labels_asked=found.asked, label_note=found.note,
         label_cure=Text(f"Mend them, or name others with {parameter('labels')}"), class_names=found.names,
+        total=len(files),
     )  # fmt: skip
 
 
@@ -210,7 +220,7 @@ def _from_arrays(
     count = len(spaced(total, samples))
     return Dataset(
         source, pending, count, rows_per_batch(inputs), fitted, False, [],
-        label_note=found.note, label_cure="Mend the array 'labels', or leave it out",
+        label_note=found.note, label_cure="Mend the array 'labels', or leave it out", total=total,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,14 @@ from PIL import Image
 from calib8.data.arrays import conform
 from calib8.data.images import read_image
 from calib8.data.preprocess import Preprocess, apply_preprocess
+from calib8.data.remote import StoreError
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
 from calib8.progress import Progress
 from calib8.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from calib8.data.elsewhere import ElsewhereData
 
 Array: TypeAlias = npt.NDArray[np.generic]
 
@@ -42,7 +46,9 @@ class Reader(Protocol):
 
 
 Yielding: TypeAlias = "Iterable[Any] | Callable[[], Iterable[Any]] | Numbered | Reader | Image.Image"
-DataSource: TypeAlias = "str | os.PathLike[str] | npt.NDArray[Any] | Mapping[str, Any] | Yielding"
+DataSource: TypeAlias = (
+    "str | os.PathLike[str] | npt.NDArray[Any] | Mapping[str, Any] | Yielding | ElsewhereData"
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,11 @@ class Pending:
 class Elsewhere(Protocol):
     """Machines that go through all samples where these lie."""
 
+    def counted(
+        self, model: Any, tensors: Sequence[str], progress: Progress
+    ) -> tuple[Any, Sequence[Skipped]]:
+        """The statistics of a prepared model over all samples, and the bad ones that were passed over."""
+
     def found(self, work: Any, stage: str, progress: Progress) -> Any:
         """What a ``calib8.data.whole.Work`` finds of all samples."""
 
@@ -114,6 +125,7 @@ class Dataset:
         label_cure: what to do about labels that do not fit.
         class_names: of the labels, by number; empty where only numbers are known.
         elsewhere: goes through all samples on other machines; the samples here are some of them then.
+        total: samples of the source, of which some may have been chosen; None: not known.
     """
 
     source: str
@@ -129,6 +141,7 @@ class Dataset:
     label_cure: str = "Mend them, or give inputs alone"
     class_names: tuple[str, ...] = ()
     elsewhere: Elsewhere | None = None
+    total: int | None = None
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.
@@ -151,7 +164,7 @@ class Dataset:
                 try:
                     sample = item.load()
                 except DataError as error:
-                    if not self.skip_bad:
+                    if not self.skip_bad or isinstance(error, StoreError):
                         raise
                     self.skipped.append(Skipped(item.name, error.problem))
                     continue

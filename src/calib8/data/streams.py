@@ -118,7 +118,8 @@ def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> 
         return islice(all_of(each()) if kept is None else iter(kept), samples)
 
     known = stream.count if samples is None or stream.count is None else min(stream.count, samples)
-    return Dataset("data", pending, known, rows_per_batch(items.inputs), fitted, skip_bad, [])
+    rows = rows_per_batch(items.inputs)
+    return Dataset("data", pending, known, rows, fitted, skip_bad, [], total=stream.count)
 
 
 def _looked_at(stream: Stream) -> tuple[list[Any], Callable[[], Iterator[Any]]]:

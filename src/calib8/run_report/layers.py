@@ -11,9 +11,10 @@ import onnx_ir as ir
 from calib8.analysis.comparison import Comparison, TensorComparison
 from calib8.calibration.statistics import Statistics
 from calib8.quantization.qdq import readable_copy
+from calib8.run_report.contents import contents_of
 from calib8.run_report.network import Network, Part, network_of
 from calib8.run_report.tensor_charts import channels_of, tensor_shown
-from calib8.run_report.told import LayerRow, NetworkNode, Precision, TensorShown
+from calib8.run_report.told import Figure, LayerRow, NetworkNode, Precision, TensorShown
 from calib8.table import CalibrationTable
 
 _ORDER: tuple[Precision, ...] = ("float", "16 bit", "int8", "input")
@@ -43,11 +44,12 @@ class Known:
 
 @dataclass(frozen=True)
 class Inside:
-    """Layers, network and tensors of a report, see ``calib8.run_report.told.RunReport``."""
+    """Layers, network and tensors of a report, see ``calib8.run_report.told.RunReport``, and what is int8."""
 
     layers: tuple[LayerRow, ...] = ()
     network: tuple[NetworkNode, ...] = ()
     tensors: tuple[TensorShown, ...] = ()
+    contents: tuple[Figure, ...] = ()
 
 
 def inside(model: ir.Model, known: Known) -> Inside:
@@ -68,7 +70,7 @@ def inside(model: ir.Model, known: Known) -> Inside:
         NetworkNode(part.name, part.op, part.before, layer_of.get(place), part.precision)
         for place, part in enumerate(network.parts)
     )
-    return Inside(tuple(rows[place] for place in order), nodes, tensors)
+    return Inside(tuple(rows[place] for place in order), nodes, tensors, (contents_of(network),))
 
 
 def _rank(row: LayerRow) -> float:

@@ -10,11 +10,11 @@ import onnx_ir as ir
 from rich.filesize import decimal
 
 from calib8.analysis.file_parts import file_parts
+from calib8.data.image_words import image_words
 from calib8.data.preprocess import Preprocess
 from calib8.errors import Calib8Error
 from calib8.model.metadata import stored_entries
 from calib8.run_report.told import Figure
-from calib8.run_report.words import preprocess_words
 
 
 def how_it_was_made(model: ir.Model) -> Iterator[Figure]:
@@ -63,6 +63,6 @@ def _names(text: str) -> list[str]:
 
 def _images(text: str) -> Iterator[Figure]:
     try:
-        yield Figure("images", preprocess_words(Preprocess.from_json(text, "metadata")))
+        yield Figure("images of calibration", image_words(Preprocess.from_json(text, "metadata")))
     except Calib8Error:  # of another version: no reason to have no report
         return

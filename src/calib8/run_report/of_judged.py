@@ -32,6 +32,7 @@ from calib8.run_report.told import (
 )
 from calib8.run_report.words import (
     agreement_figure,
+    fed_figures,
     output_figures,
     size_figures,
     sqnr_figure,
@@ -39,11 +40,8 @@ from calib8.run_report.words import (
     verdict_words,
     where_compared,
 )
-from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judges.interface import FIGURES
-from calib8.tasks.limits import CLASSES, FEWEST, state_by
-from calib8.tasks.task_verdicts import TaskVerdict
-from calib8.tasks.verdict import WORDS, Verdict
+from calib8.tasks.verdict import Verdict, with_agreement
 
 
 def of_evaluations(
@@ -65,9 +63,12 @@ def of_evaluations(
     figures = [] if judged is None else list(evaluated(judged))
     agreement = None if judged is None else judged.agreement
     count = 0 if judged is None else judged.images
-    headline = _headline(seen, figures, around, "evaluated", agreement, count)
+    verdict = None if judged is None else judged.verdict
+    headline = _headline(seen, figures, around, "evaluated", agreement, count, verdict)
     notes = tuple(f"{one.model}: {with_both(text)}" for one in found for text in _odd(one))
-    made = () if model is None else (*how_it_was_made(model), *what_its_bytes_are(model, int8_bytes))
+    made = fed_figures(None if judged is None else judged.fed)
+    if model is not None:
+        made += (*how_it_was_made(model), *what_its_bytes_are(model, int8_bytes), *told.contents)
     title = ", ".join(Path(one.model).name for one in found[:3]) + (" …" if len(found) > 3 else "")
     report = _report(
         title, "evaluate", headline, Work(made, notes=notes), _models(found, sizes), told, seen, around,
@@ -88,12 +89,12 @@ def of_comparison(
     """
     told = Inside() if model is None else inside(model, _known(seen, found))
     figures = [*output_figures(found), *size_figures(*around.bytes)]
-    facts = (Figure("float model", found.fp32), Figure("int8 model", found.int8))
+    facts = [Figure("float model", found.fp32), Figure("int8 model", found.int8)]
+    facts += [*fed_figures(None if seen is None else seen.fed), *told.contents]
     notes = tuple(f"'{one.tensor}' is not compared: {one.reason}" for one in found.left_out)
     headline = _headline(seen, figures, around, "compared", found.agreement, found.images)
-    return _report(
-        Path(found.int8).name, "compare", headline, Work(facts, notes=notes), Models(), told, seen, around
-    )
+    work = Work(tuple(facts), notes=notes)
+    return _report(Path(found.int8).name, "compare", headline, work, Models(), told, seen, around)
 
 
 def of_treatment(found: Treatment, seen: SideBySide | None, model: ir.Model, around: Around) -> RunReport:
@@ -103,7 +104,12 @@ def of_treatment(found: Treatment, seen: SideBySide | None, model: ir.Model, aro
     macs = {loss.row.node: loss.macs for loss in diagnosis.layers if loss.row.node is not None}
     told = inside(model, _known(seen, comparison, macs))
     work = Work(
-        (Figure("float model", comparison.fp32), Figure("int8 model", comparison.int8)),
+        (
+            Figure("float model", comparison.fp32),
+            Figure("int8 model", comparison.int8),
+            *fed_figures(None if seen is None else seen.fed),
+            *told.contents,
+        ),
         attempts=tuple(
             Attempt(one.text, diagnosis.sqnr_db, one.sqnr_db, kept=False) for one in found.remedies
         ),
@@ -132,9 +138,9 @@ def _known(
 
 def _headline(
     seen: SideBySide | None, figures: Sequence[Figure], around: Around, otherwise: str,
-    agreement: float | None = None, count: int = 0,
+    agreement: float | None = None, count: int = 0, known: Verdict | None = None,
 ) -> Headline:  # fmt: skip
-    """The verdict on the samples that were run; of classes on all that were judged.
+    """The verdict that is known; else that on the samples that were run, of classes on all that were judged.
 
     Args:
         seen: both models on some samples.
@@ -143,28 +149,19 @@ def _headline(
         otherwise: the word where nothing judged.
         agreement: share of all samples with FP32's best class, None where that is not known.
         count: of all samples.
+        known: the verdict of the result itself; None: it has none.
     """
-    if seen is None:
+    if known is None and seen is not None:
+        known = replace(seen.verdict, where=seen.where)
+        if agreement is not None:
+            on_all = with_agreement(known, agreement, count)
+            known = known if on_all is known else replace(on_all, where=f"{count} samples")
+    if known is None:
         text = "Without a float and an int8 model on the same samples there is no verdict."
         return Headline("unknown", otherwise, text, tuple(figures), around.next)
-    verdict = seen.verdict
-    state, word, words = verdict.state, verdict.word, verdict_words(verdict, seen.where)
-    if agreement is not None and count >= max(FEWEST, verdict.samples) and _of_classes(verdict):
-        state = state_by(CLASSES, round(agreement, 3), 1.0 / count)
-        word = WORDS[state]
-        words = f"{share_of(agreement, count)} of the samples keep their class; on {count} samples"
-    command = around.cure if state in ("damaged", "ruined") else around.next
-    return Headline(state, word, words, tuple(figures), command or around.next)
-
-
-def _of_classes(verdict: Verdict) -> bool:
-    """Nothing but best classes gives the word."""
-    told = verdict.deciding
-    classes = (
-        one.task == "classify" if isinstance(one, TaskVerdict) else one.kind in ("logits", "probabilities")
-        for one in told
-    )
-    return bool(told) and all(classes)
+    command = around.cure if known.state in ("damaged", "ruined") else around.next
+    words = verdict_words(known, known.where)
+    return Headline(known.state, known.word, words, tuple(figures), command or around.next)
 
 
 def _report(
@@ -216,12 +213,14 @@ def _odd(one: Evaluation) -> Iterator[str]:
 
 def _models(found: Sequence[Evaluation], sizes: Sequence[int | None]) -> Models:
     names = dict.fromkeys(name for one in found for name in _told(one))
-    columns = ("runtime", "samples", "top-1", "top-5", "agreement", "SQNR", "images/s", "size")
+    judged = ("verdict",) * any(one.verdict is not None for one in found)
+    columns = (*judged, "runtime", "samples", "top-1", "top-5", "agreement", "SQNR", "images/s", "size")
     known = sizes or [None] * len(found)
     rows = tuple(
         ModelRow(
             Path(one.model).name,
             (
+                *(NOTHING if one.verdict is None else one.verdict.word for _ in judged),
                 one.runtime, str(one.images), percent(one.top1), percent(one.top5), percent(one.agreement),
                 decibels(one.sqnr_db),
                 NOTHING if one.images_per_second is None else f"{one.images_per_second:.1f}",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from calib8.data.fed import fed_from
 from calib8.model.metadata import stored_entries
 from calib8.number_texts import count, percent
 from calib8.outcomes import Quantization
@@ -17,8 +18,8 @@ from calib8.run_report.made_of import what_its_bytes_are
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import Attempt, Figure, Headline, RunReport, Work
 from calib8.run_report.words import (
+    fed_figures,
     output_figures,
-    preprocess_words,
     size_figures,
     task_figures,
     verdict_words,
@@ -56,7 +57,12 @@ def of_quantization(result: Quantization, seen: SideBySide | None, around: Aroun
         around.int8.name if around.int8 is not None else result.model.graph.name or "model",
         "quantize",
         _headline(result, work, seen, around),
-        Work(tuple(_facts(result, around)), _methods(result), _attempts(result), notes=tuple(_notes(result))),
+        Work(
+            (*_facts(result, around), *told.contents),
+            _methods(result),
+            _attempts(result),
+            notes=tuple(_notes(result)),
+        ),
         layers=told.layers,
         layers_note=_layers_note(seen),
         network=told.network,
@@ -101,9 +107,10 @@ def _facts(result: Quantization, around: Around) -> Iterator[Figure]:
     yield Figure("activations", stored.get("activations", ""))
     calibration, done = result.calibration, result.repaired
     if calibration is not None:
-        yield Figure("calibrated on", count(calibration.statistics.samples, "sample"))
-        if calibration.dataset is not None and calibration.dataset.preprocess is not None:
-            yield Figure("images", preprocess_words(calibration.dataset.preprocess))
+        samples = calibration.statistics.samples
+        yield Figure("calibrated on", count(samples, "sample"))
+        if calibration.dataset is not None:
+            yield from fed_figures(fed_from(calibration.dataset, samples))
         if calibration.auto is not None:
             yield Figure("ranges", f"auto chose {calibration.auto.chosen}")
     if done is not None:

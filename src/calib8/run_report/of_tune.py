@@ -34,7 +34,7 @@ def of_tuning(found: Tuning, seen: SideBySide | None, model: ir.Model | None, ar
         found.path.name,
         "tune",
         _headline(found, seen, around),
-        Work(tuple(_facts(found)), notes=found.notes),
+        Work((*_facts(found), *told.contents), notes=found.notes),
         layers=told.layers,
         layers_note=""
         if seen is None

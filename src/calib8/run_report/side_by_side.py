@@ -21,6 +21,7 @@ from calib8.analysis.model_pair import Model
 from calib8.autorange.check import float_outputs
 from calib8.calibration.statistics import Statistics
 from calib8.data.batches import batches
+from calib8.data.fed import Fed
 from calib8.data.samples import Array
 from calib8.errors import Calib8Error
 from calib8.model.load import load_model
@@ -57,6 +58,7 @@ class SideBySide:
         statistics: of the activations of the float model; None where they were not wanted, or cannot be.
         samples: the worst first.
         verdict: on these samples, by those who judge ``quantize``.
+        fed: the data that they are of; None: not known.
     """
 
     where: str
@@ -65,6 +67,7 @@ class SideBySide:
     statistics: Statistics | None
     samples: tuple[SampleShown, ...]
     verdict: Verdict
+    fed: Fed | None = None
 
 
 def side_by_side(

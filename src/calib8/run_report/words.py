@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.filesize import decimal
 
 from calib8.analysis.comparison import Comparison
-from calib8.data.preprocess import Preprocess
+from calib8.data.fed import Fed
 from calib8.number_texts import count, decibels, percent
 from calib8.parameters import with_both
 from calib8.run_report.told import Figure
@@ -82,9 +82,9 @@ def sqnr_figure(value: float | None, note: str, branch: str = "") -> Figure:
     return Figure(label, decibels(value), note, () if value is None else ((name, value),))
 
 
-def preprocess_words(p: Preprocess) -> str:
-    """How images become inputs, in one line."""
-    sizes = "" if p.size is None else f"{p.size[0]} × {p.size[1]}, "
-    mean, scale = (", ".join(f"{value:.6g}" for value in numbers) for numbers in (p.mean, p.scale))
-    values = "pixels as they are" if p.dtype == "uint8" else f"(pixel − {mean}) · {scale}"
-    return f"{sizes}{p.color}, {p.resize}, {p.filter}; {values}"
+def fed_figures(fed: Fed | None) -> tuple[Figure, ...]:
+    """The name of the data with how many samples of how many, and what pictures go through."""
+    if fed is None:
+        return ()
+    images = (Figure("images", fed.image_words),) if fed.image_words else ()
+    return (Figure("data", fed.data_words), *images)

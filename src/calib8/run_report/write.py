@@ -15,6 +15,7 @@ from calib8.analysis.evaluation import Evaluation
 from calib8.analysis.model_bytes import model_bytes_on_disk
 from calib8.analysis.model_pair import Model
 from calib8.analysis.runtimes import is_float_model
+from calib8.data.fed import Fed, fed_from
 from calib8.data.reading import NOTHING_READ, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import Calib8Error, UsageError
@@ -132,12 +133,19 @@ class Asked:
             return None
         reading = chosen_reading(dataset, self.reading.threads, made)
         try:
-            return side_by_side(
+            seen = side_by_side(
                 fp32, int8, reading, purpose=self.purpose, compared=compared, counted=counted,
                 progress=self.progress,
             )  # fmt: skip
+            return replace(seen, fed=_fed(dataset, compared))
         except Calib8Error as error:  # the result itself is told all the same
             return SideBySide(reading.where, compared, error.text, None, (), unjudged(error.text))
+
+
+def _fed(dataset: Dataset, compared: Comparison | None) -> Fed | None:
+    """The data, where all that went in is known to be of them."""
+    samples = dataset.count if compared is None else compared.images
+    return None if samples is None else fed_from(dataset, samples)
 
 
 def write_told(result: Result, path: str | os.PathLike[str], asked: Asked) -> None:

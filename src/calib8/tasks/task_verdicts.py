@@ -105,7 +105,8 @@ def task_verdicts(
             left, right = ([branch.of(outputs) for outputs in runs] for runs in (expected, found))
             kept = judged_records(part.task, [branch.name], left, right, inputs)
         if kept is not None:
-            verdicts.append(_told(part, kept))
+            names_read = [branch.name for branch in part.branches]
+            verdicts.append(records_verdict(part.name, part.task, names_read, kept))
     return tuple(verdicts)
 
 
@@ -137,20 +138,35 @@ class _Judged:
     needed: int = 0
 
 
-def _told(part: _Part, kept: Records) -> TaskVerdict:
-    judged = _WAYS[part.task](kept)
+def records_verdict(name: str, task: str, branches: Sequence[str], kept: Records) -> TaskVerdict:
+    """The verdict of a part from what the judge of its task keeps of every sample, FP32 as the truth.
+
+    Args:
+        name: of the part, for people.
+        task: one of ``calib8.tasks.judges.interface.TASKS``, that of the judge.
+        branches: names of those that it reads.
+        kept: of every sample.
+    """
+    return _by(name, task, branches, _WAYS[task](kept))
+
+
+def agreement_verdict(name: str, branches: Sequence[str], share: float, count: int) -> TaskVerdict:
+    """The verdict of a classifier from the share of ``count`` samples that keep their best class, 0 … 1."""
+    return _by(name, "classify", branches, _same_classes({"agreement": share}, count))
+
+
+def _by(name: str, task: str, branches: Sequence[str], judged: _Judged) -> TaskVerdict:
     limited = [
-        (name, FIGURE_LIMITS[name], round(value, _DIGITS.get(name, 3)), judged.one.get(name, 0.0))
-        for name, value in judged.figures.items()
-        if name in FIGURE_LIMITS
+        (figure, FIGURE_LIMITS[figure], round(value, _DIGITS.get(figure, 3)), judged.one.get(figure, 0.0))
+        for figure, value in judged.figures.items()
+        if figure in FIGURE_LIMITS
     ]
-    words = {name: state_by(limits, value, one) for name, limits, value, one in limited}
+    words = {figure: state_by(limits, value, one) for figure, limits, value, one in limited}
     beyond = max((excess(limits, value, one) for _, limits, value, one in limited), default=0.0)
-    decided_by = min(words, key=lambda name: badness(words[name]), default="")
+    decided_by = min(words, key=lambda figure: badness(words[figure]), default="")
     return TaskVerdict(
-        part.name, part.task, tuple(branch.name for branch in part.branches),
-        words.get(decided_by, "unknown"), judged.figures, judged.counted, judged.text, decided_by,
-        beyond, judged.needed,
+        name, task, tuple(branches), words.get(decided_by, "unknown"), judged.figures, judged.counted,
+        judged.text, decided_by, beyond, judged.needed,
     )  # fmt: skip
 
 
@@ -240,7 +256,11 @@ def _classes(kept: Records) -> _Judged:
     count = len(kept.records)
     if count < FEWEST:
         return _too_few(count, "of the samples")
-    figures = kept.judge.figures(kept.records)
+    return _same_classes(kept.judge.figures(kept.records), count)
+
+
+def _same_classes(figures: Mapping[str, float], count: int) -> _Judged:
+    """Of so many samples that they tell something."""
     text = f"{share_of(figures['agreement'], count)} of the samples keep their class"
     return _Judged(figures, count, text, {"agreement": 1.0 / count})
 

@@ -20,7 +20,7 @@ from calib8.tasks.limits import FEWEST, SIGNAL_LIMITS, badness, excess, state_by
 from calib8.tasks.limits import LIMITS as LIMITS
 from calib8.tasks.limits import SIGNALS as SIGNALS
 from calib8.tasks.limits import State as State
-from calib8.tasks.task_verdicts import TaskVerdict
+from calib8.tasks.task_verdicts import TaskVerdict, agreement_verdict
 
 WORDS: Final[Mapping[State, str]] = {
     "kept": "kept",
@@ -64,6 +64,7 @@ class Verdict:
         shared: these samples made the model too: they prove nothing.
         why: why nothing was judged; empty where something was.
         tasks: what the judges of tasks say, the worst first.
+        where: on which samples, in words; empty: those that were held back, or that made the model.
     """
 
     state: State
@@ -72,6 +73,7 @@ class Verdict:
     shared: bool = False
     why: str = ""
     tasks: tuple[TaskVerdict, ...] = ()
+    where: str = ""
 
     @property
     def deciding(self) -> tuple[TaskVerdict | BranchVerdict, ...]:
@@ -93,7 +95,7 @@ class Verdict:
             return Text(f"{WORDS['unknown']}: {with_both(self.why)}")
         samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
         where = f"the {samples} it was made from: no proof" if self.shared else f"{samples} held back"
-        return Text(f"{self.word}: {with_both(self.grounds)}; on {where}")
+        return Text(f"{self.word}: {with_both(self.grounds)}; on {self.where or where}")
 
     @property
     def word(self) -> str:
@@ -178,6 +180,35 @@ def _of_branch(branch: Branch, expected: Runs, found: Runs, *, counted: bool) ->
     state, beyond = state_by(limits, told.value), excess(limits, told.value)
     text = Text(f"{with_both(told.text)}{note}")
     return BranchVerdict(branch.name, branch.kind, state, told.value, text, beyond, count if note else 0)
+
+
+def with_agreement(verdict: Verdict, share: float, count: int) -> Verdict:
+    """The verdict by the best classes of more samples than it stands on; itself where more than these decide.
+
+    Args:
+        verdict: on some of the samples.
+        share: of all of them that have FP32's best class, 0 … 1.
+        count: how many there are.
+    """
+    told = verdict.deciding
+    if len(told) != 1 or count < max(FEWEST, verdict.samples) or not _of_classes(told[0]):
+        return verdict
+    [part] = told
+    branches = part.branches if isinstance(part, TaskVerdict) else (part.name,)
+    by_classes = agreement_verdict(part.name, branches, share, count)
+    state, text = by_classes.state, by_classes.text
+    same = [
+        replace(one, state=state, value=share, text=text, few=0) if one.name in branches else one
+        for one in verdict.branches
+    ]
+    return replace(verdict, state=state, branches=tuple(same), samples=count, tasks=(by_classes,))
+
+
+def _of_classes(part: TaskVerdict | BranchVerdict) -> bool:
+    """Nothing but best classes gives its word."""
+    if isinstance(part, TaskVerdict):
+        return part.task == "classify"
+    return part.kind in ("logits", "probabilities")
 
 
 def state_of(kind: Kind, value: float | None) -> State:

@@ -13,16 +13,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote
 
+from calib8.addresses import cleaned, without_secrets
 from calib8.errors import UsageError
 from calib8.parameters import either, one_of
 
 TRACKERS: Final = ("mlflow", "tensorboard", "wandb")
 """Names of trackers."""
-
-_USER: Final = re.compile(r"(?<=://)[^/\s'\"]*@")
-_QUERY: Final = re.compile(r"([?&;][^=&;\s]*)=[^&;\s'\"]*")
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,7 @@ class Destination:
 
     def cleaned(self, text: str) -> str:
         """A text of other software, on one line, that may repeat the place: without secrets."""
-        for secret in _secrets(self.place):
-            text = text.replace(secret, "***")
-        return " ".join(without_secrets(text).split())
+        return cleaned(text, self.place)
 
 
 def subject_of(shown: str) -> str:
@@ -80,17 +75,3 @@ def destination(given: object) -> Destination:
     if tracker == "wandb" and not re.fullmatch(r"(?:[\w.\- ]+/)?[\w.\- ]+|", found.place):
         raise UsageError(found.subject, "is no project", "Give a project or entity/project")
     return found
-
-
-def without_secrets(text: str) -> str:
-    """Addresses in a text without names, passwords and values of queries: ``http://***@host?key=***``."""
-    return _QUERY.sub(r"\1=***", _USER.sub("***@", text)) if "://" in text else text
-
-
-def _secrets(place: str) -> list[str]:
-    """What of a place must not be shown, as it is written and as it is meant; longest first."""
-    found = re.search(r"(?<=://)([^/\s]*)@", place)
-    words = [] if found is None else [found[1], found[1].partition(":")[2]]
-    words += [part.partition("=")[2] for part in re.split(r"[?&;]", place)[1:]]
-    both = {word for text in words for word in (text, unquote(text)) if len(word) > 2}
-    return sorted(both, key=len, reverse=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from calib8.number_texts import NOTHING
 from calib8.run_report.facts import LayerFacts, PageFacts, Unread
 from calib8.run_report.marked_up import breakable, loss_cell, note, pill, section
+from calib8.viewer.better import which_is_better
 from calib8.viewer.frame import (
     SAY,
     box,
@@ -61,6 +62,7 @@ def _facts(left: PageFacts, right: PageFacts) -> list[str]:
     layers = layer_pairs(left.layers, right.layers)
     apart = other_samples(left, right)
     return [
+        section("better", "Which is better", note(which_is_better(left, right), SAY)),
         section("samples-differ", "Other samples", note(apart, SAY)) if apart else "",
         _table("figures", "Figures", figure_rows(left.figures, right.figures), change=True),
         _table("nodes", "Nodes by precision", node_rows(left, right), change=True),
