@@ -103,6 +103,15 @@ def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
         collect(model, dataset, column="jpg", workers=1)
 
 
+def test_encoded_pictures_of_a_dataset(ray: Any, files: list[Path], whole: bytes, tmp_path: Path) -> None:
+    dataset = ray.data.from_items([{"image": file.read_bytes()} for file in files], override_num_blocks=3)
+    given: dict[str, Any] = {"column": "image", "preprocess": RECIPE, "workers": 1}
+    assert collect(network(), dataset, **given).to_bytes() == whole
+    for _ in range(2):
+        assert collect(network(), dataset, **given, checkpoint=tmp_path / "parts").to_bytes() == whole
+    assert list((tmp_path / "parts").glob("*.part"))
+
+
 def test_what_is_no_dataset(ray: Any) -> None:
     with pytest.raises(UsageError, match=r"a list is no dataset of Ray"):
         collect(network(), [1, 2], preprocess=RECIPE)

@@ -99,7 +99,7 @@ def test_a_record_that_is_none_is_told(tmp_path: Path, content: bytes) -> None:
 
 def test_places_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is of type int, not a path"):
-        Store.at(3)  # type: ignore[arg-type]
+        Store.at(3)
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"file: cannot be written \(File exists\)"):
         Store.at(tmp_path / "file").write(RECORD, b"")

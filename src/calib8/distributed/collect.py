@@ -204,13 +204,18 @@ class _Run:
 
     def _take(self, merging: Merging, rows: Pass) -> None:
         """Adds the rows of a pass; one that holds a key that was counted is left out, with all its keys."""
-        for named, content in awaited(rows, self._look, self.watch.stop):
-            keys = named.split()
-            if merging.once and self.counted.intersection(keys):
-                continue
-            self.counted.update(keys)
-            part = merging.part(keys, content)
-            self.found = merging.merged([self.found, part])
+        try:
+            for named, content in awaited(rows, self._look, self.watch.stop):
+                keys = named.split()
+                if merging.once and self.counted.intersection(keys):
+                    continue
+                self.counted.update(keys)
+                self.found = merging.merged([self.found, merging.part(keys, content)])
+        except Exception as error:  # maybe that of a worker which stopped because of another one's
+            _, failure = self.watch.look()
+            if failure is None or failure is error:
+                raise
+            raise failure from error
 
     def _look(self) -> None:
         """Tells how far all workers are; ends the run where one of them found what ends it."""
@@ -227,12 +232,10 @@ def plain_errors() -> Iterator[None]:
     """Errors of the cluster as those of one process."""
     try:
         yield
-    except Calib8Error as error:
-        raise cause_of(error) from error
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
     except Exception as error:  # Ray wraps what its workers raise in types of its own
         cause = cause_of(error)
+        if cause is error and isinstance(error, Calib8Error):
+            raise
         if isinstance(cause, Calib8Error):
             raise cause from error
         if isinstance(cause, OSError):

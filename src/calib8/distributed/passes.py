@@ -89,10 +89,12 @@ class Passes:
 
         workers = usable_workers(self.choice.workers, self.choice.threads)
         most = workers if units is None else max(1, min(workers, units))
-        asked = {"min_size": 1, "max_size": most, "initial_size": most, "max_tasks_in_flight_per_actor": 2}
+        asked: dict[str, Any] = {
+            "min_size": 1, "max_size": most, "initial_size": most, "max_tasks_in_flight_per_actor": 2,
+        }  # fmt: skip
         known = inspect.signature(ActorPoolStrategy).parameters
         pool = ActorPoolStrategy(**{name: value for name, value in asked.items() if name in known})
-        options = {"compute": pool, "num_cpus": self.choice.threads, "batch_format": "numpy"}
+        options: dict[str, Any] = {"compute": pool, "num_cpus": self.choice.threads, "batch_format": "numpy"}
         if self.choice.node_labels:
             options["label_selector"] = dict(self.choice.node_labels)
         return options

@@ -52,7 +52,7 @@ class Store:
     address: str
 
     @classmethod
-    def at(cls, place: str | os.PathLike[str]) -> Store:
+    def at(cls, place: object) -> Store:
         """The store that a user names.
 
         Raises:
