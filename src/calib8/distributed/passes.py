@@ -17,6 +17,7 @@ from calib8.distributed.choice import ClusterChoice
 from calib8.distributed.cluster import usable_workers
 from calib8.distributed.merging import ROWS_PER_TASK, Merging
 from calib8.distributed.units import Unit
+from calib8.distributed.watch import MOST_ATTEMPTS
 from calib8.distributed.workers import KEYS, PART, UNIT, BlockWorker, Equipment, UnitWorker
 from calib8.distributed.works import Joining, WorkOnBlocks, WorkOnUnits
 from calib8.errors import UsageError
@@ -112,7 +113,7 @@ class Passes:
         for processors in (0.0, 0.001)[:levels]:
             rows = rows.map_batches(
                 self.merging, batch_size=ROWS_PER_TASK, batch_format="numpy", num_cpus=processors,
-                compute=TaskPoolStrategy(size=tasks), retry_exceptions=[OSError], max_retries=5,
+                compute=TaskPoolStrategy(size=tasks), **_sent_again(rows),
             )  # fmt: skip
         with _quiet(rows):
             for row in rows.iter_rows():
@@ -135,17 +136,27 @@ def check_node_labels(choice: ClusterChoice) -> None:
         raise UsageError("node_labels", problem, "Use a newer Ray, or a cluster of machines of one kind")
 
 
+def _sent_again(rows: Any) -> dict[str, Any]:
+    """Options of tasks that may fail, for versions of Ray in which a dataset does not say it."""
+    if hasattr(rows.context, "retried_map_errors"):
+        return {}
+    return {"retry_exceptions": [OSError], "max_retries": MOST_ATTEMPTS}
+
+
 @contextmanager
 def _quiet(rows: Any) -> Iterator[None]:
     """Ray shows nothing of its own while the rows are iterated, and hands errors on as they were raised."""
     import logging
 
-    wishes = {
+    wishes: dict[str, Any] = {
         "enable_progress_bars": False,
         "print_on_execution_start": False,
         "raise_original_map_exception": True,
-        "actor_task_retry_on_errors": [OSError],
+        "retried_map_errors": ["ConnectionError", "TimeoutError", "OSError"],
+        "max_map_retries": MOST_ATTEMPTS - 1,
     }
+    if not hasattr(rows.context, "retried_map_errors"):
+        wishes["actor_task_retry_on_errors"] = [OSError]
     for name, value in wishes.items():
         if hasattr(rows.context, name):
             setattr(rows.context, name, value)
