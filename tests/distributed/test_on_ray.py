@@ -17,6 +17,7 @@ from small_nets import squeeze_excite
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves its daemons to the operating system
+    pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\..*"),  # of Ray's own use of itself
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -56,7 +57,7 @@ def test_a_dataset_of_ray_as_data(ray: Any) -> None:
 def test_what_cannot_be_there_is_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match="labels: are not for data on a cluster"):
         calib8.calibrate(network(), OnRay(folder), preprocess=RECIPE, labels=folder / "labels.txt")
-    with pytest.raises(UsageError, match="an int is no dataset of Ray"):
+    with pytest.raises(UsageError, match="data: are of type int: no dataset of Ray"):
         calib8.calibrate(network(), OnRay(5))
     with pytest.raises(UsageError, match="workers=0"):
         OnRay(folder, workers=0)

@@ -96,7 +96,7 @@ def _first_of(data: OnRay, inputs: Sequence[TensorSpec], reading: Reading) -> Da
     source = data.data
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "map_batches"):
-            problem = f"a {type(source).__name__} is no dataset of Ray, and no path"
+            problem = f"are of type {type(source).__name__}: no dataset of Ray, and no path"
             raise UsageError("data", problem, "Give a ray.data.Dataset, a path or an address")
         source = partial(_rows, data)
     found = open_dataset(

@@ -84,6 +84,11 @@ class Passes:
         )
         yield from self._merged(found, None)
 
+    @property
+    def _from_store(self) -> bool:
+        """Whether parts are read while they are merged."""
+        return isinstance(self.merging, Merging) and self.merging.store is not None
+
     def _as_workers(self, units: int | None) -> dict[str, Any]:
         """Options of the operator whose actors hold the model."""
         from ray.data import ActorPoolStrategy
@@ -108,7 +113,7 @@ class Passes:
         from ray.data import TaskPoolStrategy
 
         levels = 2 if many is None or many > ROWS_PER_TASK**2 else int(many > ROWS_PER_TASK)
-        levels = max(levels, int(self.merging.store is not None))  # tasks are sent again, the driver is not
+        levels = max(levels, int(self._from_store))  # tasks are sent again, the driver is not
         tasks = 1 + usable_workers(self.choice.workers, self.choice.threads) // WORKERS_PER_MERGING
         for processors in (0.0, 0.001)[:levels]:
             rows = rows.map_batches(
