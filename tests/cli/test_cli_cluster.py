@@ -1,4 +1,4 @@
-"""``calibrate --ray``: what does not go with it is refused before any work."""
+"""``--ray``: what does not go with it is refused before any work."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from tiny_models import FLAGS
 from needed import needed
 
 
+@pytest.mark.parametrize("command", ["calibrate", "quantize"])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--workers", "2"), "--workers: does not go with no --ray. Give --ray too."),
         (("--parts", "run"), "--parts: does not go with no --ray. Give --ray too."),
         (("--mixed",), "--mixed: does not go with no --ray. Give --ray too."),
-        (("--ray", "local", "--checkpoint", "c.part"), "--checkpoint: does not go with --ray."),
-        (("--ray", "local", "--method", "auto"), "--method auto: cannot choose from statistics alone."),
-        (("--ray", "local", "--method", "ema"), "--method ema: cannot choose from statistics alone."),
-        (("--ray", "local", "--method", "entropy-ncnn"), "cannot choose from statistics alone."),
+        (("--ray", "local", "--labels", "l.txt"), "--labels: does not go with --ray."),
+        (("--ray", "local", "--method", "ema"), "--method ema: depends on the order of the samples"),
         (("--ray", "local", "--workers", "0"), "--workers 0: must be at least 1."),
     ],
 )
 def test_what_does_not_go_with_a_cluster(
-    cli, model: Path, images: Path, out: Path, words: tuple[str, ...], said: str
+    cli, command: str, model: Path, images: Path, out: Path, words: tuple[str, ...], said: str
 ) -> None:
-    result = cli("calibrate", model, "--data", images, *FLAGS, *words, "-o", out / "t.json")
+    name = "t.json" if command == "calibrate" else "m.onnx"
+    result = cli(command, model, "--data", images, *FLAGS, *words, "-o", out / name)
     assert result.exit_code == 2, result.output
     assert said in " ".join(result.stderr.split()) and "Traceback" not in result.output
     assert not list(out.iterdir())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calib8.cli.cluster import ClusterOptions, calibrated_on_cluster, check_cluster
+from calib8.cli.cluster import ClusterOptions, check_cluster
 from calib8.cli.documents import calibration_document, preflight_document
 from calib8.cli.headings import DATA, RESULTS
 from calib8.cli.options import (
@@ -168,7 +168,11 @@ def checkpoint_of(arguments: Mapping[str, Any]) -> Path | None:
 def _check(request: _Request, data: str | None) -> None:
     """Refuses what contradicts itself before any work is done."""
     saved, ranges = request.saved, request.ranges
-    check_cluster(request.cluster, saved, ranges)
+    beside = {
+        "--from-stats": saved.from_stats, "--shard": saved.shard, "--checkpoint": saved.checkpoint,
+        "--checkpoint-every": saved.checkpoint_every, "--labels": request.labels,
+    }  # fmt: skip
+    check_cluster(request.cluster, beside, ranges.method)
     if data is None and saved.from_stats is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
     if request.shapes and data is not None:
@@ -206,17 +210,14 @@ def _check(request: _Request, data: str | None) -> None:
 def _from_data(terminal: Terminal, request: _Request, data: str) -> _Outcome:
     reading = request.reading.of(data, request.preprocess, request.labels)
     model, seen = look_at_data(terminal, request.model, reading)
-    if request.cluster.ray is not None:
-        choice = request.cluster.choice(request.reading.threads)
-        made, samples = calibrated_on_cluster(
-            terminal, model, reading, choice, request.ranges, request.keep_float
-        )
-        return _Outcome(made, seen, samples, None if request.output is None else made.table, made.notes)
-    with shown_progress(terminal, "preparing the model", "choosing ranges") as progress:
+    with (
+        shown_progress(terminal, "preparing the model", "choosing ranges") as progress,
+        request.cluster.spread(reading, request.reading.threads) as spread,
+    ):
         if request.output is None:
-            gathered = _collected(request, model, reading, progress)
-            return _Outcome(gathered, seen, progress.done)
-        found = _calibrated(request, model, reading, progress)
+            gathered = _collected(request, model, spread, progress)
+            return _Outcome(gathered, seen, gathered.statistics.samples)
+        found = _calibrated(request, model, spread, progress)
     return _Outcome(found, seen, progress.done, found.table, found.notes)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calib8.cli.choices import completed
+from calib8.cli.cluster import ClusterOptions, check_cluster
 from calib8.cli.documents import (
     binding_document,
     calibration_document,
@@ -188,6 +189,7 @@ def quantize(
     data: OptionalDataOption = None,
     labels: LabelsOption = None,
     reading: ReadingOptions,
+    cluster: ClusterOptions,
     ranges: RangeOptions,
     keep_float: KeepFloatOption = None,
     table: TableOption = None,
@@ -235,7 +237,11 @@ def quantize(
         ranges.choice(), repairs.choice(keep_float, spot), meaning.purpose(), StageTimes(),
     )  # fmt: skip
     _refuse_beside(request, ranges, reading_options(reading, labels))
-    outcome = _outcome(terminal, request)
+    beside = {"--from-stats": from_stats, "--table": old_table, "--labels": labels}
+    check_cluster(cluster, beside, ranges.method)
+    if cluster.ray is not None and data is None:
+        raise UsageError(f"--ray {cluster.ray}", "needs data to go through", "Give --data")
+    outcome = _outcome(terminal, request, cluster, reading.threads)
     if new_table is not None:
         outcome.result.table.save(new_table)
     told = outcome.result.save(output, shapes=shapes if is_tflite_name(output) else None)
@@ -320,9 +326,9 @@ def _refuse_beside(request: _Request, ranges: RangeOptions, reading: Mapping[str
         request.ranges.wish()
 
 
-def _outcome(terminal: Terminal, request: _Request) -> _Outcome:
+def _outcome(terminal: Terminal, request: _Request, cluster: ClusterOptions, threads: int | None) -> _Outcome:
     if request.reading.data is not None:
-        return _from_data(terminal, request)
+        return _from_data(terminal, request, cluster, threads)
     from calib8 import pipeline
     from calib8.formats.tables import read_table
 
@@ -344,14 +350,19 @@ def _outcome(terminal: Terminal, request: _Request) -> _Outcome:
     return _Outcome(result, None, samples)
 
 
-def _from_data(terminal: Terminal, request: _Request) -> _Outcome:
+def _from_data(
+    terminal: Terminal, request: _Request, cluster: ClusterOptions, threads: int | None
+) -> _Outcome:
     model, seen = look_at_data(terminal, request.model, request.reading)
 
     from calib8 import pipeline
 
-    with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
+    with (
+        shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress,
+        cluster.spread(request.reading, threads) as reading,
+    ):
         result = pipeline.quantize(
-            model, request.reading, target=request.target, ranges=request.ranges, repair=request.repair,
+            model, reading, target=request.target, ranges=request.ranges, repair=request.repair,
             task=request.purpose, progress=request.times.watching(progress),
         )  # fmt: skip
     if result.calibration is not None:
