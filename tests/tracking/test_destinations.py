@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import calib8
-from calib8.errors import OutputError, UsageError
 from calib8.addresses import without_secrets
+from calib8.errors import OutputError, UsageError
 from calib8.tracking.destination import destination
 from calib8.tracking.record import RunRecord, by_name, plain_name
 from calib8.tracking.trackers import checked_trackers, tell_all
