@@ -90,6 +90,7 @@ def open_dataset(
     check_samples(samples)
     if is_tensor(data):
         data = _pixels_last(np.asarray(in_memory(data)))
+    listed = None if labels is None else checked_path(labels, "labels")
     path, place = None, None
     if isinstance(data, (str, os.PathLike)):
         path, place = Path(data), place_of(os.fspath(data))
@@ -101,7 +102,6 @@ def open_dataset(
         unused = parameter("input_map") if input_map else parameter("transform")
         problem = f"is for data that yield items, not for {'files' if path else 'arrays'}"
         raise UsageError(unused, problem, "Leave it out, or give a DataLoader, a Dataset or a list")
-    listed = None if labels is None else checked_path(labels, "labels")
     if place is not None and place.kind == "picture":
         return dataset_of_pictures(place, inputs, preprocess, listed, samples, skip_bad)
     if labels is not None and (path is None or place is not None or not path.is_dir()):

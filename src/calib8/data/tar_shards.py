@@ -137,7 +137,7 @@ def _note(key: str, seen: set[int], file: StoredFile) -> None:
     """
     if (number := hash(key)) in seen:
         problem = "comes a second time, behind another key"
-        cure = "Write the members of a sample behind each other, such as by tar --sort=name"
+        cure = "Write the members of a sample behind each other, such as in the order of their names"
         raise DataError(f"{file.name}/{key}", problem, cure)
     seen.add(number)
 
