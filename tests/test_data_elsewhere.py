@@ -16,7 +16,7 @@ import calib8
 from calib8 import Gatherer, Reading, Statistics
 from calib8.autorange.samples import HELD_BACK, SCORED
 from calib8.calibration.lowest import MOST
-from calib8.data.elsewhere import ElsewhereData
+from calib8.data.openable import OpenableData
 from calib8.data.opening import open_dataset
 from calib8.data.samples import Dataset, Skipped
 from calib8.errors import DataError, UsageError
@@ -29,7 +29,7 @@ ROWS = np.random.default_rng(6).normal(0, 1, (150, 4, 8, 8)).astype(np.float32)
 
 
 @dataclass(frozen=True)
-class Machines(ElsewhereData):
+class Machines(OpenableData):
     """Three machines, to which everything goes as bytes; here there is the first sample alone.
 
     Attributes:

@@ -40,7 +40,7 @@ PASSED_ON = {
 MORE = (
     "calib8.analysis.diagnose.diagnose",
     "calib8.data.units.mean_and_scale",
-    "calib8.distributed.collect.collect",
+    "calib8.distributed.collecting.collect",
     "calib8.exporting.tflite.export.to_tflite",
     "calib8.formats.tables.write_table",
 )

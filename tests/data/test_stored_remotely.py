@@ -10,48 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import CLASSES, COUNT, INPUT, KEYS, RECIPE, folder, model, parquet, shards
 
 import calib8
 from calib8.data.opening import open_dataset
 from calib8.errors import DataError, UsageError
 from needed import needed
-
-SECRET = "v3ry.secret"
+from object_store import SECRET, object_store, put
+from stored import CLASSES, COUNT, INPUT, KEYS, RECIPE, folder, model, parquet, shards
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[Any]:
     """The client of a store with an empty bucket ``pictures``; the environment names it."""
-    needed("s3fs")
-    needed("moto")
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-        patch.setenv("AWS_ACCESS_KEY_ID", "tester")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("AWS_CONFIG_FILE", "/nonexistent")
-        patch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
-        patch.setenv("NO_PROXY", "127.0.0.1")
-        client = boto3.client("s3")
-        client.create_bucket(Bucket="pictures")
+    with object_store("pictures") as client:
         yield client
-        client.close()
-    server.stop()
-
-
-def put(client: Any, place: Path, prefix: str) -> str:
-    for file in sorted(place.rglob("*")):
-        if file.is_file():
-            key = f"{prefix}/{file.relative_to(place).as_posix()}"
-            client.put_object(Bucket="pictures", Key=key, Body=file.read_bytes())
-    return f"s3://pictures/{prefix}"
 
 
 def test_a_store_gives_the_statistics_of_the_folder(store: Any, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
-from calib8.data.elsewhere import ElsewhereData
 from calib8.data.items import InputMap, Transform
+from calib8.data.openable import OpenableData
 from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
@@ -75,7 +75,7 @@ class Reading(Request):
         """
         if self.data is None:
             raise UsageError(parameter("data"), "were not given", f"Give {parameter('data')}")
-        if isinstance(self.data, ElsewhereData):
+        if isinstance(self.data, OpenableData):
             return self.data.opened(inputs, self)
         return open_dataset(
             self.data,

@@ -23,7 +23,7 @@ from calib8.progress import Progress
 from calib8.tensors import TensorSpec
 
 if TYPE_CHECKING:
-    from calib8.data.elsewhere import ElsewhereData
+    from calib8.data.openable import OpenableData
 
 Array: TypeAlias = npt.NDArray[np.generic]
 
@@ -47,7 +47,7 @@ class Reader(Protocol):
 
 Yielding: TypeAlias = "Iterable[Any] | Callable[[], Iterable[Any]] | Numbered | Reader | Image.Image"
 DataSource: TypeAlias = (
-    "str | os.PathLike[str] | npt.NDArray[Any] | Mapping[str, Any] | Yielding | ElsewhereData"
+    "str | os.PathLike[str] | npt.NDArray[Any] | Mapping[str, Any] | Yielding | OpenableData"
 )
 
 

@@ -98,7 +98,15 @@ def dataset_of_records(place: Place, items: Items, samples: int | None, skip_bad
         UsageError: pictures without preprocessing, a package is missing.
         DataError: a file cannot be read, its first row is no sample.
     """
-    parts = parts_of(place, items, samples)
+    return dataset_of_parts(parts_of(place, items, samples), place.shown, items, skip_bad)
+
+
+def dataset_of_parts(parts: Sequence[Part], shown: str, items: Items, skip_bad: bool) -> Dataset:
+    """The samples of some parts; ``shown`` names them in messages.
+
+    Raises:
+        UsageError, DataError: as ``dataset_of_records``.
+    """
     fitted = _fitted(parts, items, skip_bad) if items.preprocess is not None else None
 
     def pending() -> Iterator[Pending]:
@@ -106,7 +114,7 @@ def dataset_of_records(place: Place, items: Items, samples: int | None, skip_bad
 
     known = [len(part.rows) for part in parts if part.rows is not None]
     return Dataset(
-        place.shown, pending, sum(known) if len(known) == len(parts) else None,
+        shown, pending, sum(known) if len(known) == len(parts) else None,
         rows_per_batch(items.inputs), fitted, skip_bad, [],
     )  # fmt: skip
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from calib8.distributed.cluster import connected as connected
-    from calib8.distributed.collect import collect as collect
+    from calib8.distributed.collecting import collect as collect
     from calib8.distributed.on_ray import OnRay as OnRay
 
-_HOMES: Final = {"OnRay": "on_ray", "collect": "collect", "connected": "cluster"}
+_HOMES: Final = {"OnRay": "on_ray", "collect": "collecting", "connected": "cluster"}
 
 __all__ = list(_HOMES)
 

@@ -2,6 +2,9 @@
 
 folder of pictures        some files each
 .npz, .npy                some rows each
+tar shards                one each
+Parquet files             one each, or some rows where these are few files
+pictures elsewhere        some each
 """
 
 from __future__ import annotations
@@ -16,15 +19,26 @@ from calib8.calibration.gatherer import Gatherer
 from calib8.data.arrays import rows_per_batch
 from calib8.data.fit import fit_preprocess
 from calib8.data.images import image_files
+from calib8.data.items import Items
+from calib8.data.parquet_rows import row_count
+from calib8.data.places import Place, place_of
+from calib8.data.presets import known_preprocess
 from calib8.data.samples import spaced
+from calib8.data.stored_files import StoredFile
+from calib8.data.stored_parts import StoredParts
+from calib8.data.stored_records import Part, parts_of
 from calib8.distributed.units import Unit, stamp_of
 from calib8.errors import DataError
-from calib8.files import check_address, check_file
+from calib8.files import check_file
 
 SAMPLES_PER_UNIT: Final = 256
 """So many samples are done again where a worker is lost, at most."""
 
-One = TypeVar("One", int, str)
+FEW_FILES: Final = 64
+UNITS_PER_READ: Final = 4
+"""So many times as many rows of a Parquet file are one piece: its groups of rows are read whole."""
+
+One = TypeVar("One", int, str, StoredFile)
 
 
 @dataclass(frozen=True)
@@ -40,9 +54,10 @@ class Listed:
     preprocess: str | None
 
     @property
-    def samples(self) -> int:
-        """How many, bad ones too."""
-        return sum(unit.samples for unit in self.units)
+    def samples(self) -> int | None:
+        """How many, bad ones too; None where only reading tells."""
+        known = [unit.samples for unit in self.units]
+        return None if None in known else sum(filter(None, known))
 
     @property
     def digest(self) -> str:
@@ -54,7 +69,8 @@ def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = 0) 
     """The units of a source that this machine sees.
 
     Args:
-        data: a folder of pictures, a picture, an .npz or an .npy.
+        data: a folder of pictures, a picture, an .npz or an .npy; tar shards, Parquet files or pictures
+            behind an address, a pattern or braces, see ``calib8.data.places``.
         gatherer: what will count them.
         samples: at most so many, evenly spaced; None: all.
         most: samples per unit, 0 for what is usual; what the model takes at once stays together.
@@ -63,11 +79,12 @@ def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = 0) 
         DataError: there is nothing, or what is there does not fit the model.
         UsageError: pictures without preprocessing.
     """
-    check_address(data, DataError)
-    place = Path(data).resolve()
     together = rows_per_batch(gatherer.inputs) or 1
     size = -(-(most or SAMPLES_PER_UNIT) // together) * together
     settings = gatherer.settings
+    if (stored := place_of(data)) is not None:
+        return _stored(data, stored, gatherer, samples, size)
+    place = Path(data).resolve()
     if place.suffix.lower() in (".npz", ".npy") and not place.is_dir():
         # Opened here for what can be wrong with it; workers open it again.
         opened = replace(settings, data=str(place)).opened(gatherer.inputs)
@@ -83,6 +100,41 @@ def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = 0) 
             for some in _cut(files, size)
         ]
     return Listed(tuple(units), None if fitted is None else fitted.to_json())
+
+
+def _stored(data: str, place: Place, gatherer: Gatherer, samples: int | None, size: int) -> Listed:
+    """Units of what lies in shards, in Parquet files, or elsewhere."""
+    settings = gatherer.settings
+    # Opened here for what can be wrong with it; workers open their parts.
+    opened = replace(settings, data=data, samples=samples).opened(gatherer.inputs)
+    fitted = None if opened.preprocess is None else opened.preprocess.to_json()
+    if place.kind == "picture":
+        files = [place.files[index] for index in spaced(len(place.files), samples)]
+        held = [StoredParts(place.shown, pictures=some) for some in _cut(files, size)]
+        names = [f"{place.shown}: {one.pictures[0].name} …" for one in held]
+    else:
+        preprocess = known_preprocess(settings.preprocess)
+        items = Items(gatherer.inputs, preprocess, dict(settings.input_map or {}), settings.transform)
+        parts = list(_small(parts_of(place, items, samples), size))
+        held, names = [StoredParts(place.shown, (part,)) for part in parts], list(map(_part_name, parts))
+    pairs = zip(held, names, strict=True)
+    return Listed(tuple(Unit(name, "", stored=one.to_json()) for one, name in pairs), fitted)
+
+
+def _small(parts: Sequence[Part], size: int) -> Iterator[Part]:
+    """The same parts, those of a few Parquet files cut so that there is work for several machines."""
+    for part in parts:
+        if part.file.kind != "parquet" or len(parts) > FEW_FILES:
+            yield part
+            continue
+        rows = range(row_count(part.file)) if part.rows is None else part.rows
+        for some in _cut(rows, size * UNITS_PER_READ):
+            yield replace(part, rows=some)
+
+
+def _part_name(part: Part) -> str:
+    rows = "" if not part.rows else f"[{part.rows[0]} … {part.rows[-1]}]"
+    return f"{part.file.name}{rows}"
 
 
 def _pictures(place: Path) -> tuple[Path, list[str]]:

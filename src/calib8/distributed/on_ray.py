@@ -23,14 +23,14 @@ import onnx_ir as ir
 
 from calib8.calibration.gatherer import Gatherer
 from calib8.calibration.statistics import Statistics
-from calib8.data.elsewhere import ElsewhereData
+from calib8.data.openable import OpenableData
 from calib8.data.opening import open_dataset
 from calib8.data.reading import Reading
 from calib8.data.samples import Dataset, Skipped
 from calib8.data.whole import Work
 from calib8.distributed.choice import ClusterChoice
 from calib8.distributed.cluster import connected, ray_there
-from calib8.distributed.collect import gathered, listed_of, plain_errors, statistics_of
+from calib8.distributed.collecting import gathered, listed_of, plain_errors, statistics_of
 from calib8.distributed.passes import Passes, check_node_labels
 from calib8.distributed.waiting import awaited
 from calib8.distributed.watch import new_watch
@@ -43,7 +43,7 @@ from calib8.tensors import TensorSpec
 
 
 @dataclass(frozen=True, eq=False)
-class OnRay(ElsewhereData):
+class OnRay(OpenableData):
     """Stands for data where data are given.
 
     Attributes:

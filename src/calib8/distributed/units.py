@@ -1,6 +1,6 @@
 """Units: what a worker does as one piece, and the key by which its result is known.
 
-    unit    some files of a folder, or some rows of an array file
+    unit    some files of a folder, some rows of an array file, a shard, rows of a Parquet file
     key     SHA-256 over where they lie, how large they are, when they were changed, and which they are
 
 A unit says where its samples lie and holds none of them: the worker that gets it reads them itself.
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from calib8.data.samples import DataSource
 from calib8.data.stored_arrays import StoredArray, open_arrays
+from calib8.data.stored_parts import StoredParts
 from calib8.errors import DataError
 
 
@@ -32,17 +33,23 @@ class Unit:
         stamp: digest of sizes and times of change.
         files: paths of pictures relative to the folder.
         rows: of the array file.
+        stored: what lies in shards, Parquet files or elsewhere (``StoredParts.to_json``); then no more.
     """
 
     source: str
     stamp: str
     files: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
+    stored: str = ""
 
     @property
-    def samples(self) -> int:
-        """How many samples it has, bad ones too."""
-        return len(self.files) + len(self.rows)
+    def samples(self) -> int | None:
+        """How many samples it has, bad ones too; None where only reading tells."""
+        if not self.stored:
+            return len(self.files) + len(self.rows)
+        held = StoredParts.from_json(self.stored)
+        known = [None if part.rows is None else len(part.rows) for part in held.parts]
+        return None if None in known else len(held.pictures) + sum(filter(None, known))
 
     @property
     def key(self) -> str:
@@ -52,6 +59,8 @@ class Unit:
     @property
     def name(self) -> str:
         """For messages."""
+        if self.stored:
+            return self.source
         if self.files:
             more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
             return f"{self.source}: {self.files[0]}{more}"
@@ -65,7 +74,9 @@ class Unit:
     def from_json(cls, text: str) -> Unit:
         """What ``to_json`` gave."""
         fields: dict[str, Any] = json.loads(text)
-        return cls(fields["source"], fields["stamp"], tuple(fields["files"]), tuple(fields["rows"]))
+        return cls(
+            fields["source"], fields["stamp"], tuple(fields["files"]), tuple(fields["rows"]), fields["stored"]
+        )
 
     def records(self) -> DataSource:
         """The samples, as ``Gatherer.add`` takes them.
@@ -73,6 +84,8 @@ class Unit:
         Raises:
             DataError: the source is not there, or changed since the unit was made.
         """
+        if self.stored:
+            return StoredParts.from_json(self.stored)
         place = Path(self.source)
         if not place.exists():
             cure = "Put the data where every machine of the cluster sees them under one path"

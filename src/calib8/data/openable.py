@@ -1,4 +1,4 @@
-"""Data whose samples other machines go through: what a user gives as data, and what becomes of it."""
+"""Objects that open themselves where data are given: data on other machines, parts of what is stored."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from calib8.data.reading import Reading
 
 
-class ElsewhereData(ABC):
-    """Base of the objects that stand for such data, wherever data are given."""
+class OpenableData(ABC):
+    """Base of the objects that stand for data, wherever these are given."""
 
     @abstractmethod
     def opened(self, inputs: Sequence[TensorSpec], reading: Reading) -> Dataset:
-        """The samples for the inputs of a model, with ``elsewhere`` set; those here may be some of all.
+        """The samples for the inputs of a model; with ``elsewhere`` set those here may be some of all.
 
         Args:
             inputs: those of the model.

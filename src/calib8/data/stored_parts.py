@@ -1,0 +1,72 @@
+"""Some of what lies in tar shards, Parquet files or as pictures elsewhere, as data of its own.
+
+Plain values: a cluster sends them to the machines that read them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from calib8.data.items import Items
+from calib8.data.openable import OpenableData
+from calib8.data.places import Place
+from calib8.data.presets import known_preprocess
+from calib8.data.samples import Dataset
+from calib8.data.stored_files import StoredFile
+from calib8.data.stored_pictures import dataset_of_pictures
+from calib8.data.stored_records import Part, dataset_of_parts
+from calib8.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from calib8.data.reading import Reading
+
+
+@dataclass(frozen=True)
+class StoredParts(OpenableData):
+    """Parts of files, or pictures.
+
+    Attributes:
+        shown: what the user wrote, without secrets.
+        parts: of tar shards or Parquet files.
+        pictures: files, each a sample; where there are parts, none.
+    """
+
+    shown: str
+    parts: tuple[Part, ...] = ()
+    pictures: tuple[StoredFile, ...] = ()
+
+    def opened(self, inputs: Sequence[TensorSpec], reading: Reading) -> Dataset:
+        """All samples, in their order.
+
+        Raises:
+            UsageError: pictures without preprocessing, a package is missing.
+            DataError: a file cannot be read, its first row is no sample.
+        """
+        preprocess = known_preprocess(reading.preprocess)
+        if self.pictures:
+            place = Place(self.shown, "picture", self.pictures)
+            return dataset_of_pictures(place, inputs, preprocess, None, None, reading.skip_bad)
+        items = Items(inputs, preprocess, dict(reading.input_map or {}), reading.transform)
+        return dataset_of_parts(self.parts, self.shown, items, reading.skip_bad)
+
+    def to_json(self) -> str:
+        """As text; it may hold the secrets of addresses."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> StoredParts:
+        """What ``to_json`` gave."""
+        told: dict[str, Any] = json.loads(text)
+        return cls(
+            told["shown"],
+            tuple(_part(one) for one in told["parts"]),
+            tuple(StoredFile(**one) for one in told["pictures"]),
+        )
+
+
+def _part(told: dict[str, Any]) -> Part:
+    rows = None if told["rows"] is None else tuple(told["rows"])
+    return Part(StoredFile(**told["file"]), told["first"], rows, tuple(told["columns"]))
