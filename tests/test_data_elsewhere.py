@@ -16,9 +16,8 @@ import calib8
 from calib8 import Gatherer, Reading, Statistics
 from calib8.autorange.samples import HELD_BACK, SCORED
 from calib8.calibration.lowest import MOST
-from calib8.data.openable import OpenableData
 from calib8.data.opening import open_dataset
-from calib8.data.samples import Dataset, Skipped
+from calib8.data.samples import Dataset, OpenableData, Skipped
 from calib8.errors import DataError, UsageError
 from calib8.progress import Progress
 from calib8.repair.repairs import EFFORTS

@@ -40,6 +40,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "delivery": ("delivered",),
     "demo": ("assets",),
     "dissection": ("batch_axis", "code_readers"),
+    "distributed": ("cluster_units", "parts"),
     "docs": ("pages",),
     "engine": ("arena", "compose", "fuse", "layout", "native_engine", "scalars", "softmax", "steps"),
     "exporting": ("qoperator",),

@@ -126,7 +126,7 @@ def test_evaluate_writes_this_json(cli, model: Path, images: Path, out: Path) ->
     assert result.exit_code == 0, result.output
     [entry] = load(out / "e.json")["models"]
     keys = ["model", "runtime", "images", "top1", "top5", "agreement", "sqnr_db", "branches", "seconds"]
-    keys += ["warnings", "failure", "task"]
+    keys += ["warnings", "failure", "verdict", "task"]
     assert list(entry) == keys
     assert entry["model"] == str(model)
     assert entry["runtime"] == "onnxruntime"

@@ -21,6 +21,7 @@ ADDS: Final = {
     "openvino": "models in OpenVINO",
     "parquet": "data in Parquet files",
     "qat": "PyTorch modules: quantization, training",
+    "ray": "calibration on a cluster",
     "remote": "data at addresses, by fsspec",
     "report": "charts on one HTML page",
     "s3": "data in S3",

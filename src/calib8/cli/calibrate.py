@@ -172,7 +172,7 @@ def _check(request: _Request, data: str | None) -> None:
         "--from-stats": saved.from_stats, "--shard": saved.shard, "--checkpoint": saved.checkpoint,
         "--checkpoint-every": saved.checkpoint_every, "--labels": request.labels,
     }  # fmt: skip
-    check_cluster(request.cluster, beside, ranges.method)
+    check_cluster(request.cluster, beside, ranges.method, data)
     if data is None and saved.from_stats is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
     if request.shapes and data is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from calib8.cli.headings import CLUSTER, option
@@ -35,13 +36,17 @@ class ClusterOptions:
     parts: Annotated[str | None, option(CLUSTER, "--parts", "DIR|URL", _PARTS_HELP)] = None
     mixed: Annotated[bool, option(CLUSTER, "--mixed", None, _MIXED_HELP)] = False
 
+    def spreading(self, threads: int | None) -> Callable[[Reading], AbstractContextManager[Reading]]:
+        """``spread`` with so many threads of a worker."""
+        return partial(self.spread, threads=threads)
+
     @contextmanager
-    def spread(self, reading: Reading, threads: int | None) -> Iterator[Reading]:
+    def spread(self, reading: Reading, threads: int | None = None) -> Iterator[Reading]:
         """The reading with data that the cluster goes through, which is joined for the time of the block.
 
         Args:
             reading: what is read.
-            threads: that the user asked for; workers have one where nothing was said.
+            threads: of a worker; None: one.
 
         Raises:
             UsageError: a count below 1, no Ray, or no cluster there.
@@ -59,13 +64,16 @@ class ClusterOptions:
             yield replace(reading, data=data)
 
 
-def check_cluster(cluster: ClusterOptions, beside: Mapping[str, object], method: str | None) -> None:
+def check_cluster(
+    cluster: ClusterOptions, beside: Mapping[str, object], method: str | None, data: str | None
+) -> None:
     """Refuses what does not go with a cluster before any work is done, and options of one without it.
 
     Args:
         cluster: the options.
         beside: options of one process → what was given, None or False where nothing was.
         method: that chooses ranges; None: not named.
+        data: what is gone through; None: nothing.
 
     Raises:
         UsageError: it does not go; Ray is missing or too old.
@@ -75,6 +83,8 @@ def check_cluster(cluster: ClusterOptions, beside: Mapping[str, object], method:
         refuse_together("no --ray", given, "Give --ray too")
         return
     refuse_together("--ray", beside, "Leave it out; --parts keeps what is done")
+    if data is None:
+        raise UsageError(f"--ray {cluster.ray}", "needs data to go through", "Give --data")
     if method == "ema":
         problem = "depends on the order of the samples, and a cluster keeps none"
         raise UsageError("--method ema", problem, "Use --method mean-minmax")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,7 @@ from calib8.cli.documents import (
     repairs_document,
     verdict_document,
 )
+from calib8.cli.finished_table import OldTable, check_new_table, in_place_of_data, old_table_of
 from calib8.cli.headings import DATA, RANGES, RESULTS, TARGET
 from calib8.cli.options import (
     FORMATS_HELP,
@@ -37,7 +39,7 @@ from calib8.cli.options import (
     ReportOptions,
     SpotOption,
 )
-from calib8.cli.outputs import TABLE, check_kind, check_outputs, model_bytes_on_disk, write_json
+from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
@@ -150,26 +152,18 @@ PartialOption = Annotated[
 
 
 @dataclass(frozen=True)
-class _OldTable:
-    """A table that is there already."""
-
-    path: Path
-    format: str | None
-    partial: bool
-
-
-@dataclass(frozen=True)
 class _Request:
     """What was asked for, flags and files checked."""
 
     model: Path
-    table: _OldTable | None
+    table: OldTable | None
     from_stats: Path | None
     target: TargetChoice
     reading: Reading
     ranges: RangeChoice
     repair: RepairChoice
     purpose: Purpose
+    spread: Callable[[Reading], AbstractContextManager[Reading]]
     times: StageTimes
 
 
@@ -216,36 +210,29 @@ def quantize(
     from calib8.scheme import TargetChoice
 
     terminal = open_terminal(report.quiet)
-    target = target or ("tflite" if is_tflite_name(output) else "onnxruntime")
     new_table, old_table = (None, table) if data is None and from_stats is None else (table, None)
-    outputs = {"--output": output, "--table": new_table, "--json": report.json, "--report": page}
     check_report(page)
+    outputs = {"--output": output, "--table": new_table, "--json": report.json, "--report": page}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
     check_written_model(output, "--output")
     log = logging.opened([output])
-    check_kind("--table", new_table, TABLE)
-    _check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
-    check_repairs(repairs, data, _in_place_of_data(old_table, from_stats))
+    check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
+    check_repairs(repairs, data, in_place_of_data(old_table, from_stats))
     preprocess = chosen_preprocess(preprocessing)
-    shapes = read_shapes(shape or ())
-    if shapes and data is not None and not is_tflite_name(output):
-        raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it out")
+    shapes = _shapes(shape or (), data, output)
     request = _Request(
-        model, _old_table(old_table, table_format, partial), from_stats,
-        TargetChoice(target, ranges.activations, weights),
+        model, old_table_of(old_table, table_format, partial), from_stats,
+        TargetChoice(target or _target_of(output), ranges.activations, weights),
         replace(reading.of(data, preprocess, labels), shapes=None if data is not None else shapes),
-        ranges.choice(), repairs.choice(keep_float, spot), meaning.purpose(), StageTimes(),
+        ranges.choice(), repairs.choice(keep_float, spot), meaning.purpose(),
+        cluster.spreading(reading.threads), StageTimes(),
     )  # fmt: skip
     _refuse_beside(request, ranges, reading_options(reading, labels))
-    beside = {"--from-stats": from_stats, "--table": old_table, "--labels": labels}
-    check_cluster(cluster, beside, ranges.method)
-    if cluster.ray is not None and data is None:
-        raise UsageError(f"--ray {cluster.ray}", "needs data to go through", "Give --data")
-    outcome = _outcome(terminal, request, cluster, reading.threads)
+    check_cluster(cluster, {"--from-stats": from_stats, "--labels": labels}, ranges.method, data)
+    outcome = _outcome(terminal, request)
     if new_table is not None:
         outcome.result.table.save(new_table)
-    told = outcome.result.save(output, shapes=shapes if is_tflite_name(output) else None)
-    _say(terminal, outcome.result, told)
+    _save(terminal, outcome.result, output, shapes)
     command = _next_command(outcome, request, output, data, reading, ranges)
     written = Written(output, new_table, model_bytes_on_disk(model), model_bytes_on_disk(output))
     say_outcome(terminal, outcome.result, written, command)
@@ -258,8 +245,9 @@ def quantize(
     log.end()
 
 
-def _say(terminal: Terminal, result: Quantization, told: tuple[str, ...]) -> None:
-    """What was made, with what to know of it and of its file."""
+def _save(terminal: Terminal, result: Quantization, output: Path, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Writes the model; tells what was made, with what to know of it and of its file."""
+    told = result.save(output, shapes=shapes if is_tflite_name(output) else None)
     terminal.say_lines(result.summary)
     for note in (*result.notes, result.caution, *told):
         if note:
@@ -287,26 +275,16 @@ def _next_command(
     return next_command(result.verdict, asked)
 
 
-def _check_new_table(path: Path | None, source: str) -> None:
-    """Refuses to write over a table: without ``source`` the same option would have read it."""
-    if path is not None and path.exists():
-        problem = f"exists already, and beside {source} a table is written, not read"
-        raise UsageError(f"--table {path}", problem, f"Leave out {source} to read it, or choose another path")
+def _target_of(output: Path) -> str:
+    """Where none was named."""
+    return "tflite" if is_tflite_name(output) else "onnxruntime"
 
 
-def _in_place_of_data(table: Path | None, statistics: Path | None) -> str:
-    """The option that was given for ranges without data."""
-    return "--from-stats" if statistics is not None else "--table" if table is not None else ""
-
-
-def _old_table(path: Path | None, form: str | None, partial: bool) -> _OldTable | None:
-    if path is not None:
-        return _OldTable(path, form, partial)
-    for option, value in {"--table-format": form, "--partial": partial or None}.items():
-        if value is not None:
-            problem = "says how to read a finished table, and none is given"
-            raise UsageError(option, problem, "Leave it out, or give --table without --data")
-    return None
+def _shapes(given: Sequence[str], data: str | None, output: Path) -> dict[str, tuple[int, ...]]:
+    shapes = read_shapes(given)
+    if shapes and data is not None and not is_tflite_name(output):
+        raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it out")
+    return shapes
 
 
 def _refuse_beside(request: _Request, ranges: RangeOptions, reading: Mapping[str, object]) -> None:
@@ -326,9 +304,9 @@ def _refuse_beside(request: _Request, ranges: RangeOptions, reading: Mapping[str
         request.ranges.wish()
 
 
-def _outcome(terminal: Terminal, request: _Request, cluster: ClusterOptions, threads: int | None) -> _Outcome:
+def _outcome(terminal: Terminal, request: _Request) -> _Outcome:
     if request.reading.data is not None:
-        return _from_data(terminal, request, cluster, threads)
+        return _from_data(terminal, request)
     from calib8 import pipeline
     from calib8.formats.tables import read_table
 
@@ -350,16 +328,14 @@ def _outcome(terminal: Terminal, request: _Request, cluster: ClusterOptions, thr
     return _Outcome(result, None, samples)
 
 
-def _from_data(
-    terminal: Terminal, request: _Request, cluster: ClusterOptions, threads: int | None
-) -> _Outcome:
+def _from_data(terminal: Terminal, request: _Request) -> _Outcome:
     model, seen = look_at_data(terminal, request.model, request.reading)
 
     from calib8 import pipeline
 
     with (
         shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress,
-        cluster.spread(request.reading, threads) as reading,
+        request.spread(request.reading) as reading,
     ):
         result = pipeline.quantize(
             model, reading, target=request.target, ranges=request.ranges, repair=request.repair,

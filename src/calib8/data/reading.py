@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
 from calib8.data.items import InputMap, Transform
-from calib8.data.openable import OpenableData
 from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
-from calib8.data.samples import Dataset, DataSource, check_samples
+from calib8.data.samples import Dataset, DataSource, OpenableData, check_samples
 from calib8.errors import UsageError
 from calib8.parameters import parameter
 from calib8.progress import check_positive

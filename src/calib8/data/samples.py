@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +22,6 @@ from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
 from calib8.progress import Progress
 from calib8.tensors import TensorSpec
-
-if TYPE_CHECKING:
-    from calib8.data.openable import OpenableData
 
 Array: TypeAlias = npt.NDArray[np.generic]
 
@@ -175,6 +173,22 @@ class Dataset:
             raise DataError(
                 self.source, f"gave no samples{bad}", "Give at least one; a function must start anew"
             )
+
+
+class OpenableData(ABC):
+    """Base of objects that open themselves where data are given, such as what lies on other machines."""
+
+    @abstractmethod
+    def opened(self, inputs: Sequence[TensorSpec], reading: Any) -> Dataset:
+        """The samples for the inputs of a model; with ``elsewhere`` set those here may be some of all.
+
+        Args:
+            inputs: those of the model.
+            reading: the ``calib8.data.reading.Reading`` whose ``data`` are this object.
+
+        Raises:
+            Calib8Error: what can be wrong with data or options.
+        """
 
 
 def check_samples(samples: int | None) -> None:

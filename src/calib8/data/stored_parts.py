@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from calib8.data.items import Items
-from calib8.data.openable import OpenableData
 from calib8.data.places import Place
 from calib8.data.presets import known_preprocess
-from calib8.data.samples import Dataset
+from calib8.data.samples import Dataset, OpenableData
 from calib8.data.stored_files import StoredFile
 from calib8.data.stored_pictures import dataset_of_pictures
 from calib8.data.stored_records import Part, dataset_of_parts

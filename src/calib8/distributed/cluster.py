@@ -63,7 +63,7 @@ def connected(address: str) -> Iterator[None]:
         ray.init(**options)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        cure = "Start one with 'ray start --head', or give 'local' to have one for this run"
+        cure = "Start one by Ray's own command ray start, or give 'local' to have one for this run"
         raise UsageError(parameter("ray", address), f"no cluster answers ({reason})", cure) from error
     try:
         yield

@@ -23,10 +23,9 @@ import onnx_ir as ir
 
 from calib8.calibration.gatherer import Gatherer
 from calib8.calibration.statistics import Statistics
-from calib8.data.openable import OpenableData
 from calib8.data.opening import open_dataset
 from calib8.data.reading import Reading
-from calib8.data.samples import Dataset, Skipped
+from calib8.data.samples import Dataset, OpenableData, Skipped
 from calib8.data.whole import Work
 from calib8.distributed.choice import ClusterChoice
 from calib8.distributed.cluster import connected, ray_there

@@ -111,8 +111,8 @@ def test_what_is_no_data_is_told_before_any_worker_starts(folder: Path, tmp_path
     with network() as gatherer:
         with pytest.raises(DataError, match="no such file"):
             units_of(str(tmp_path / "nowhere"), gatherer, None)
-        with pytest.raises(DataError, match="is an address"):
-            units_of("s3://bucket/run", gatherer, None)
+        with pytest.raises(DataError, match=r"shard\.tar: does not exist"):
+            units_of(str(tmp_path / "shard.tar"), gatherer, None)
     with Gatherer(squeeze_excite()) as gatherer:
         with pytest.raises(UsageError, match="images need to know how the model was trained"):
             units_of(str(folder), gatherer, None)
