@@ -10,6 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import calib8
+from calib8.data import reading_ahead, tar_shards
+from calib8.data.batches import batches
+from calib8.data.items import Items
+from calib8.data.opening import open_dataset
+from calib8.data.places import expanded, place_of
+from calib8.data.samples import Pending
+from calib8.data.shards import Shard, one_shard
+from calib8.data.stored_records import parts_of, samples_of_part
+from calib8.errors import DataError, UsageError
+from calib8.tensors import TensorSpec
 from stored import (
     CLASSES,
     COUNT,
@@ -25,18 +37,6 @@ from stored import (
     shards,
     tar,
 )
-
-import calib8
-from calib8.data import reading_ahead, tar_shards
-from calib8.data.batches import batches
-from calib8.data.items import Items
-from calib8.data.opening import open_dataset
-from calib8.data.places import expanded, place_of
-from calib8.data.samples import Pending
-from calib8.data.shards import Shard, one_shard
-from calib8.data.stored_records import parts_of, samples_of_part
-from calib8.errors import DataError, UsageError
-from calib8.tensors import TensorSpec
 
 
 def read(data: Any, **options: Any) -> tuple[list[str], list[int | None]]:
