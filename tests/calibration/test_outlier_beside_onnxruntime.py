@@ -9,11 +9,11 @@ import numpy.typing as npt
 import onnx
 import pytest
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, create_calibrator
+from stored import stored
 
 from calib8.calibration.ranges import METHODS, choose_range
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.qparams import INT8_SYMMETRIC, UINT8
-from stored import stored
 
 SIZE = 50_000
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import slow_ranges
 from slow_ranges import Floats, SlowErrors, divergence, magnitudes
+from stored import NAMES, stored
 
 from calib8.calibration.ranges import METHODS, choose_range
 from calib8.calibration.ranges.entropy import kl_divergences, kl_threshold
 from calib8.calibration.ranges.mse import range_errors, thresholds
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec
-from stored import NAMES, stored
 
 SPECS = [UINT8, INT8_SYMMETRIC]
 EXACT = {

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from stored import NAMES, stored
 
 from calib8._core import search
 from calib8.calibration.ranges.entropy import kl_divergences, kl_threshold
 from calib8.calibration.ranges.mse import squared_errors
-from stored import NAMES, stored
 
 COUNTS = np.array([1, 0, 2, 3, 5, 3, 1, 7])
 STEPS = np.array([0.5, 1.0])

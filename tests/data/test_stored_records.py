@@ -22,7 +22,7 @@ from calib8.data.shards import Shard, one_shard
 from calib8.data.stored_records import parts_of, samples_of_part
 from calib8.errors import DataError, UsageError
 from calib8.tensors import TensorSpec
-from stored import (
+from stored_data import (
     CLASSES,
     COUNT,
     ENCODED,

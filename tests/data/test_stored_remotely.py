@@ -16,7 +16,7 @@ from calib8.data.opening import open_dataset
 from calib8.errors import DataError, UsageError
 from needed import needed
 from object_store import SECRET, object_store, put
-from stored import CLASSES, COUNT, INPUT, KEYS, RECIPE, folder, model, parquet, shards
+from stored_data import CLASSES, COUNT, INPUT, KEYS, RECIPE, folder, model, parquet, shards
 
 
 @pytest.fixture(scope="module")

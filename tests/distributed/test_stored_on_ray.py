@@ -13,7 +13,7 @@ import calib8
 from calib8.distributed import OnRay, collect, listing
 from calib8.errors import DataError
 from object_store import object_store, put
-from stored import RECIPE, folder, model, parquet, shards
+from stored_data import RECIPE, folder, model, parquet, shards
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves its daemons to the operating system
