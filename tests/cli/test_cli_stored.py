@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from tiny_models import FLAGS
 
+from needed import needed
+
 
 @pytest.fixture
 def shard(images: Path, tmp_path: Path) -> str:
@@ -28,7 +30,7 @@ def shard(images: Path, tmp_path: Path) -> str:
 
 
 def test_shards_give_the_table_of_the_folder(cli, model: Path, images: Path, shard: str, out: Path) -> None:
-    pytest.importorskip("fsspec")
+    needed("fsspec")
     tables = {}
     for name, data in {"folder": images, "braces": shard, "address": f"file://{shard}"}.items():
         result = cli("calibrate", model, "--data", data, *FLAGS, "-o", out / f"{name}.json")

@@ -22,7 +22,7 @@ MADE = ["--target", "calib8", "--weights", "per-tensor", "--power-of-two", "--ra
         "b=-1,1", "--keep-float", "n1"]  # fmt: skip
 
 
-def asked(effort: str = "balanced", data: Path | None = Path("pics"), target: str = "calib8") -> Asked:
+def asked(effort: str = "balanced", data: str | None = "pics", target: str = "calib8") -> Asked:
     return Asked(
         Path("net.onnx"), Path("out.onnx"), data, ReadingOptions(samples=60, batch=4, threads=1),
         Preprocess(color="bgr", mean=(0.0,)), None, {"y[0:4]": "boxes"}, target, "per-tensor",

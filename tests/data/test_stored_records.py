@@ -22,6 +22,7 @@ from calib8.data.shards import Shard, one_shard
 from calib8.data.stored_records import parts_of, samples_of_part
 from calib8.errors import DataError, UsageError
 from calib8.tensors import TensorSpec
+from needed import needed
 from stored_data import (
     CLASSES,
     COUNT,
@@ -116,7 +117,7 @@ def test_parts_are_plain_values_that_need_no_other(tmp_path: Path) -> None:
 
 
 def test_arrays_and_several_inputs(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
+    pyarrow = needed("pyarrow")
     from pyarrow import parquet as files
 
     values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
