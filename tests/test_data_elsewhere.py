@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,3 +121,16 @@ def test_statistics_are_collected_there() -> None:
     proto: onnx.ModelProto = classifier()
     found = calib8.collect_statistics(proto, Machines(ROWS))
     assert found.statistics.to_bytes() == calib8.collect_statistics(proto, ROWS).statistics.to_bytes()
+
+
+def test_who_looks_at_all_samples_here_refuses_them(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(classifier().SerializeToString())
+    told = "are gone through by other machines, and this looks at all samples here"
+    with pytest.raises(UsageError, match=told):
+        calib8.evaluate([path], Machines(ROWS))
+    with pytest.raises(UsageError, match=told):
+        calib8.preflight(path, Machines(ROWS))
+    table = calib8.calibrate(path, ROWS).table
+    with pytest.raises(UsageError, match=told):
+        calib8.quantize(path, Machines(ROWS), table=table, repair=["bias"])

@@ -64,7 +64,7 @@ def open_data(
     original = load_model(model)
     with naming_file(original):
         refuse_unsupported(original)
-    part = one_shard(reading.opened(graph_inputs(original)), shard)
+    part = one_shard(reading.opened(graph_inputs(original), elsewhere=True), shard)
     sample = first_sample(part)
     with naming_file(original):
         prepared = prepare(original, sample)

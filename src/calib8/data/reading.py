@@ -65,17 +65,27 @@ class Reading(Request):
         """Samples per run, where 1 serves best."""
         return 1 if self.batch is None else self.batch
 
-    def opened(self, inputs: Sequence[TensorSpec]) -> Dataset:
+    def opened(self, inputs: Sequence[TensorSpec], *, elsewhere: bool = False) -> Dataset:
         """The samples for the inputs of a model.
 
+        Args:
+            inputs: those of the model.
+            elsewhere: whoever asks can do with samples that other machines go through, see
+                ``Dataset.elsewhere``: those here are only some of them.
+
         Raises:
-            UsageError: there are no data; options that do not fit them.
+            UsageError: there are no data; options that do not fit them; data on other machines.
             DataError: what can be wrong with the data.
         """
         if self.data is None:
             raise UsageError(parameter("data"), "were not given", f"Give {parameter('data')}")
         if isinstance(self.data, OpenableData):
-            return self.data.opened(inputs, self)
+            found = self.data.opened(inputs, self)
+            if found.elsewhere is not None and not elsewhere:
+                problem = "are gone through by other machines, and this looks at all samples here"
+                cure = "Give the data themselves; calibrate, collect_statistics and quantize take these"
+                raise UsageError(parameter("data"), problem, cure)
+            return found
         return open_dataset(
             self.data,
             inputs,
