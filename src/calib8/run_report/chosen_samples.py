@@ -36,9 +36,9 @@ class ChosenReading(Reading):
     chosen: Dataset | None = None
     where: str = ""
 
-    def opened(self, inputs: Sequence[TensorSpec]) -> Dataset:
+    def opened(self, inputs: Sequence[TensorSpec], *, elsewhere: bool = False) -> Dataset:
         """The samples; those of the fields are opened where none are chosen."""
-        return super().opened(inputs) if self.chosen is None else self.chosen
+        return super().opened(inputs, elsewhere=elsewhere) if self.chosen is None else self.chosen
 
 
 def chosen_reading(dataset: Dataset, threads: int, result: Quantization | None = None) -> ChosenReading:
