@@ -6,8 +6,8 @@ Names are loaded on first use, so that ``import calib8`` costs next to nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
 
+TYPE_CHECKING = False  # as tools that read types know it; typing itself would be half the time of this import
 if TYPE_CHECKING:
     from calib8.analysis.compare import compare as compare
     from calib8.analysis.comparison import Comparison as Comparison
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_HOMES: Final[dict[str, str]] = {
+_HOMES = {
     "Benchmark": "analysis.speed",
     "BoundRun": "session.bound",
     "Calib8Error": "errors",
