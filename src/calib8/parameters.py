@@ -31,6 +31,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "absmax": "minmax",
     "bench": "benchmark",
     "eval": "evaluate",
+    "imagenet": "torchvision",
     "kl": "entropy",
     "kld": "entropy",
     "max": "minmax",
@@ -38,6 +39,7 @@ OTHER_NAMES: Final[Mapping[str, str]] = {
     "moving-average": "ema",
     "ort": "onnxruntime",
     "ov": "openvino",
+    "pytorch": "torchvision",
     "tfl": "tflite",
     "trt": "tensorrt",
 }

@@ -100,8 +100,20 @@ def test_flags_ask_for_the_preprocessing_that_they_came_from(name: str) -> None:
             if option in known:
                 known[option] = kind(str(known[option]))
         found = chosen_preprocess(PreprocessOptions(**known))
-        side = given.resize_to
-        assert found == (replace(given, resize_to=(side, side)) if isinstance(side, int) else given)
+        assert found is not None and _in_rows_and_columns(found) == _in_rows_and_columns(given)
+
+
+def _in_rows_and_columns(given: Preprocess) -> Preprocess:
+    side = given.resize_to
+    return replace(given, resize_to=(side, side)) if isinstance(side, int) else given
+
+
+def test_flags_name_the_preset_that_a_preprocessing_is_of() -> None:
+    given = PRESETS["torchvision"]
+    assert preprocessing_flags(given) == ["--preprocess", "torchvision"]
+    sized = ["--preprocess", "torchvision", "--size", "64,64"]
+    assert preprocessing_flags(replace(given, size=(64, 64))) == sized
+    assert "--preprocess" not in preprocessing_flags(replace(given, crop=0.9))
 
 
 @pytest.mark.usefixtures("nothing_left")

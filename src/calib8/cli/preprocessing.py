@@ -90,15 +90,17 @@ def _mean_and_scale(options: PreprocessOptions) -> dict[str, tuple[float, ...] |
 
 
 def preprocessing_flags(p: Preprocess | None) -> list[str]:
-    """The flags that ask for a preprocessing, those of defaults left out; none for arrays."""
-    from calib8.data.preprocess import Preprocess
+    """The flags that ask for a preprocessing: a preset's name where one fits; none for arrays.
 
+    What the preset or the defaults say is left out.
+    """
     if p is None:
         return []
-    plain, flags = Preprocess(), list[str]()
+    named, start = _nearest(p)
+    flags = [] if named is None else ["--preprocess", named]
     for field in fields(p):
         value, name = getattr(p, field.name), field.name.replace("_", "-")
-        if value == getattr(plain, field.name) and field.name != "mean":
+        if value == getattr(start, field.name) and (field.name != "mean" or named is not None):
             continue
         if isinstance(value, bool):
             flags.append(f"--{name}")
@@ -108,6 +110,18 @@ def preprocessing_flags(p: Preprocess | None) -> list[str]:
         else:
             flags += [f"--{name}", str(value)]
     return flags
+
+
+def _nearest(p: Preprocess) -> tuple[str | None, Preprocess]:
+    """The preset that differs in size and layout at most, which models have too; else the defaults."""
+    from calib8.data.preprocess import Preprocess
+    from calib8.data.presets import PRESETS
+
+    same = [field.name for field in fields(p) if field.name not in ("size", "layout")]
+    for name, one in PRESETS.items():
+        if all(getattr(one, field) == getattr(p, field) for field in same):
+            return name, one
+    return None, Preprocess()
 
 
 def _shortest(value: float) -> str:

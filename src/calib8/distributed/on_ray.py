@@ -1,6 +1,6 @@
 """``OnRay``: data that the workers of a Ray cluster go through, wherever calib8 takes data.
 
-    calib8.quantize("net.onnx", OnRay("s3://bucket/train", workers=64), preprocess="imagenet")
+    calib8.quantize("net.onnx", OnRay("s3://bucket/train", workers=64), preprocess="torchvision")
 
     statistics           one pass over all samples, with parts in a store where one is named
     second passes        the bins of another tool, ranges behind a repair, extremes of channels: a pass each
