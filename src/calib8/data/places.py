@@ -165,9 +165,13 @@ def _matching(text: str) -> list[StoredFile]:
 
 def _remote(address: str) -> list[StoredFile]:
     """Remote files of an address or a pattern."""
+    without_folders = scheme_of(address) in _WITHOUT_FOLDERS
+    if without_folders and "*" in address:
+        problem = "is a pattern, and a web server lists no files"
+        raise DataError(without_secrets(address), problem, "Name them in braces: train-{000..099}.tar")
     system, path = file_system(address)
     with told(address):
-        if scheme_of(address) in _WITHOUT_FOLDERS or not glob.has_magic(path):
+        if without_folders or not glob.has_magic(path):
             return [remote_file(address, system.info(path))]
         found = _files(system, system.glob(path, detail=True))
     shown = [file for file in found if not file.name.rpartition("/")[2].startswith(".")]

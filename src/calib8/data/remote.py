@@ -31,6 +31,10 @@ BLOCK: Final = 4 << 20
 
 _REFUSED: Final = ("Credential", "Permission", "Forbidden", "Unauthorized", "AccessDenied")
 _REFUSED_CODES: Final = (401, 403)
+_GONE_CODES: Final = (404, 410)
+
+MOST_SAID: Final = 300
+"""Characters of what a store says."""
 
 
 class StoreError(DataError):
@@ -91,14 +95,26 @@ def told(address: str) -> Iterator[None]:
         raise _worded(address, error) from error
 
 
-def _worded(address: str, error: Exception) -> StoreError:
-    shown, reason = without_secrets(address), cleaned(str(error) or type(error).__name__, address)
-    if isinstance(error, FileNotFoundError):
-        said = "" if reason in shown or shown in reason else f" ({reason})"
-        return StoreError(shown, f"does not exist{said}", "Check the bucket and the path")
+def _worded(address: str, error: BaseException) -> StoreError:
+    if _hides_another(error):
+        error = error.__cause__ or error
+    shown, reason = without_secrets(address), _shortened(cleaned(str(error) or type(error).__name__, address))
     status = getattr(error, "status", None) or getattr(error, "code", None)
+    if isinstance(error, FileNotFoundError) or status in _GONE_CODES:
+        said = "" if reason in shown or shown in reason else f" ({reason})"
+        return StoreError(shown, f"does not exist{said}", "Check the bucket or host, and the path")
     refused = isinstance(error, PermissionError) or status in _REFUSED_CODES
     if refused or any(word in type(error).__name__ or word in str(error) for word in _REFUSED):
         cure = "Check the credentials that the environment or the store's own file gives"
         return StoreError(shown, f"access was refused ({reason})", cure)
     return StoreError(shown, f"cannot be read ({reason})", "Check the address and the connection")
+
+
+def _hides_another(error: BaseException) -> bool:
+    """fsspec says that a web page is not there whatever is the matter, and why behind it."""
+    return isinstance(error, FileNotFoundError) and not isinstance(error.__cause__, FileNotFoundError | None)
+
+
+def _shortened(reason: str) -> str:
+    """Some libraries list every place that they have looked at."""
+    return reason if len(reason) <= MOST_SAID else f"{reason[:MOST_SAID]} …"
