@@ -1,13 +1,17 @@
 """Compares recipes of timm, torchvision and Hugging Face with what calib8 makes of them, picture by picture.
 
     python benchmarks/recipes.py ../shared/data/imagenet
+    python benchmarks/recipes.py --record tests/data/foreign_recipes.json
 
-Needs timm, torchvision and transformers beside PyTorch. Prints a table of the largest difference of a value.
+Needs timm, torchvision and transformers beside PyTorch. Prints a table of the largest difference of a value;
+with ``--record`` it writes what each recipe says, and its values of generated pictures, for the tests, which
+do not have these libraries.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -50,7 +54,10 @@ ODD_SIZES: Final = ((301, 411), (411, 301), (333, 500), (375, 500), (500, 357), 
 # transformers imports a package 'kernels' if there is one, which must not be the file beside this one.
 sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
 
-Recipe = tuple[str, Preprocess, Callable[[Image.Image], Any]]
+# The pictures that values are recorded of are those of the tests.
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+
+Recipe = tuple[str, Preprocess, Callable[[Image.Image], Any], dict[str, Any]]
 
 
 def allow_torchvision() -> None:
@@ -68,22 +75,27 @@ KEPT: Final[list[Any]] = []
 
 
 def recipes() -> Iterator[Recipe]:
-    """Name, ours, theirs."""
+    """Name, ours, theirs, what theirs says of itself."""
     import timm
     import torchvision
     import transformers
 
     for name in TIMM:
         config = timm.data.resolve_data_config(pretrained_cfg=timm.get_pretrained_cfg(name).to_dict())
-        yield f"timm {name}", preset.from_timm(name), timm.data.create_transform(**config, is_training=False)
+        theirs = timm.data.create_transform(**config, is_training=False)
+        yield f"timm {name}", preset.from_timm(name), theirs, config
     for name in TORCHVISION:
         family, entry = name.split(".")
         weights = getattr(torchvision.models, family)[entry]
-        yield f"torchvision {name}", preset.from_torchvision(weights), weights.transforms()
+        made = weights.transforms()
+        said = {field: getattr(made, field) for field in ("resize_size", "crop_size", "mean", "std")}
+        said["interpolation"] = made.interpolation.value
+        yield f"torchvision {name}", preset.from_torchvision(weights), made, said
     for name in HUGGING_FACE:
         for ending in ("ImageProcessorPil", "ImageProcessor"):
             processor = getattr(transformers, name + ending)()
-            yield f"transformers {name}{ending}", preset.from_huggingface(processor), called(processor)
+            name_of_it = f"transformers {name}{ending}"
+            yield name_of_it, preset.from_huggingface(processor), called(processor), processor.to_dict()
 
 
 def called(processor: Any) -> Callable[[Image.Image], Any]:
@@ -98,16 +110,37 @@ def pictures(folder: Path) -> list[Image.Image]:
     return [Image.open(folder / name).convert("RGB") for name in image_files(folder)[:12]] + noise
 
 
+def record(path: Path) -> None:
+    """Settings and values of every recipe as JSON, sorted by name."""
+    from recorded_recipes import made_up_pictures, values_of
+
+    found = {}
+    for name, _, theirs, said in recipes():
+        values = [values_of(np.asarray(theirs(image))) for image in made_up_pictures()]
+        found[name] = {"settings": said, "values": values}
+    lines = [f" {json.dumps(name)}: {json.dumps(found[name], sort_keys=True)}" for name in sorted(found)]
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("pictures", type=Path)
-    images = pictures(parser.parse_args().pictures)
+    parser.add_argument("pictures", type=Path, nargs="?")
+    parser.add_argument("--record", type=Path, metavar="FILE")
+    asked = parser.parse_args()
     allow_torchvision()
+    if asked.record is not None:
+        record(asked.record)
+    if asked.pictures is not None:
+        compare(pictures(asked.pictures))
+
+
+def compare(images: list[Image.Image]) -> None:
+    """The table of the largest difference of a value."""
     print("| recipe | size | largest difference |\n|---|---|---|")
-    for name, ours, theirs in recipes():
+    for name, ours, theirs, _ in recipes():
         worst = max(
             float(np.abs(apply_preprocess(image, ours) - np.asarray(theirs(image))).max()) for image in images
         )

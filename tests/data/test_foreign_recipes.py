@@ -1,6 +1,6 @@
 """Recipes of timm, torchvision and Hugging Face against what these libraries compute, written out in Pillow.
 
-``benchmarks/recipes.py`` compares with the libraries themselves.
+``benchmarks/recipes.py`` compares with the libraries, ``test_recorded_recipes.py`` with what they gave.
 """
 
 from __future__ import annotations
