@@ -313,13 +313,13 @@ def test_machines_of_several_kinds(
         found = calib8.evaluate(pair, OnRay(pictures, mixed=True), **words)
         assert list(found) == timeless(calib8.evaluate(pair, pictures, **words))
         return
-    with pytest.raises(UsageError, match="cluster: ran the models on another with ONNX Runtime .* and "):
+    with pytest.raises(UsageError, match=r"cluster: ran the models on another with ONNX Runtime .* and "):
         calib8.evaluate(pair, OnRay(pictures), **words)
 
 
 def test_what_is_not_told_there_is_refused(pair: list[Path], pictures: Path, tmp_path: Path) -> None:
     words: dict[str, Any] = {"preprocess": RECIPE}
-    with pytest.raises(UsageError, match="task='classify': judges sample by sample.*samples"):
+    with pytest.raises(UsageError, match=r"task='classify': judges sample by sample.*samples"):
         calib8.evaluate(pair, OnRay(pictures), task="classify", **words)
     with pytest.raises(UsageError, match="judge: judges sample by sample"):
         calib8.evaluate(pair, OnRay(pictures), judge=lambda one, other: 1.0, **words)

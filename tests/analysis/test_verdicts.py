@@ -38,7 +38,7 @@ def gathered(meaning: Meaning | None, expected: Array, found: Array, size: int =
         rows = slice(first, first + size)
         count = len(expected[rows])
         batch = Batch({"x": np.zeros((count, 3), np.float32)}, (None,) * count, ("s",) * count)
-        kept.add(batch, [[expected[rows]], [found[rows]]], DIGESTS[rows])
+        kept.add(batch, [[expected[rows]], [found[rows]]], DIGESTS[first : first + count])
     return kept
 
 
@@ -147,7 +147,7 @@ def test_the_figures_of_a_task_are_those_of_its_table(tmp_path: Path) -> None:
     assert judged.verdict.text.endswith("; on 100 samples")
     _, unasked = calib8.evaluate(files, data)
     assert unasked.verdict is not None and unasked.verdict.text.endswith("; on 64 of the 100 samples")
-    lots = sorted(data, key=lambda one: array_fingerprint({"images": one}))[:64]
+    lots = sorted(data, key=lambda one: array_fingerprint({"x": one}))[:64]
     _, of_these = calib8.evaluate(files, np.stack(lots), task="detect")
     assert of_these.task is not None
     [some] = unasked.verdict.tasks

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from calib8.cli.cluster import JudgingClusterOptions, check_judging_cluster
 from calib8.cli.commands import print_error
 from calib8.cli.documents import evaluation_document
 from calib8.cli.headings import DATA, option
@@ -54,6 +55,7 @@ def evaluate(
     running: RuntimeOptions,
     meaning: MeaningOptions,
     reading: ReadingOptions,
+    cluster: JudgingClusterOptions,
     preprocessing: PreprocessOptions,
     page: PageOption = None,
     logging: LogOptions,
@@ -69,10 +71,13 @@ def evaluate(
     Without preprocessing flags the images are treated as a quantized model of the list was calibrated.
 
     TFLite models take and give real numbers here: images are quantized with the scale of their input.
+
+    With --ray the machines of a cluster run the models; the figures are the same, but no speed is told.
     """
     terminal = open_terminal(report.quiet)
     check_report(page)
     check_outputs({"--json": report.json, "--report": page}, [*models, data, labels])
+    check_judging_cluster(cluster, meaning.task)
     log = logging.opened(models)
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
@@ -81,9 +86,12 @@ def evaluate(
 
     reading_asked, times = reading.of(data, preprocess, labels), StageTimes()
 
-    with shown_progress(terminal, "opening the models") as progress:
+    with (
+        shown_progress(terminal, "opening the models") as progress,
+        cluster.spread(reading_asked, reading.threads) as spread,
+    ):
         results = judge.evaluate(
-            models, reading_asked, label_offset=label_offset,
+            models, spread, label_offset=label_offset,
             runtime=running.runtime, profile=running.profile, integer_only=running.integer_only,
             task=purpose, progress=times.watching(progress),
         )  # fmt: skip
