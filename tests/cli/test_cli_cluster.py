@@ -74,7 +74,7 @@ def test_ray_that_is_missing_or_old(cli, model: Path, images: Path, out: Path, m
             "--task: does not go with --ray. Leave it out, or judge a",
         ),
         (("--ray", "local", "--workers", "0"), "--workers 0: must be at least 1."),
-        (("--ray", "local", "--parts", "run"), "No such option: --parts"),
+        (("--ray", "local", "--parts", "run"), "Error: No such option '--parts'."),
     ],
 )
 def test_what_does_not_go_with_judging_on_a_cluster(

@@ -194,12 +194,18 @@ class _Run:
     def _joined(self, rows: Callable[[], Iterator[tuple[str, bytes]]], counted: set[str]) -> bytes:
         """The rows of a pass; one that holds a key that was counted is left out, with all its keys."""
         found = NOTHING
-        for named, content in awaited(rows, self._look, self._watch.stop):
-            keys = named.split()
-            if self._joining.once and counted.intersection(keys):
-                continue
-            counted.update(keys)
-            found = self._joining.joined([found, content])
+        try:
+            for named, content in awaited(rows, self._look, self._watch.stop):
+                keys = named.split()
+                if self._joining.once and counted.intersection(keys):
+                    continue
+                counted.update(keys)
+                found = self._joining.joined([found, content])
+        except Exception as error:  # maybe that of a worker which stopped because of another one's
+            _, failure = self._watch.look()
+            if failure is None or failure is error:
+                raise
+            raise failure from error
         return found
 
     def _look(self) -> None:
