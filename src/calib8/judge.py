@@ -194,7 +194,7 @@ def _check_goes_elsewhere(dataset: Dataset, purpose: Purpose, judge: OwnJudge | 
     """
     if dataset.elsewhere is None:
         return
-    asked = parameter("judge") if judge is not None else None
+    asked = None if judge is None else "judge"
     if purpose.task is not None:
         asked = parameter("task", task_name(purpose.task))
     if asked is not None:

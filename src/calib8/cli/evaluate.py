@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,10 +26,13 @@ from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import evaluation_table, say_branches, say_missing, task_tables
 from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
-from calib8.cli.terminal import open_terminal
+from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
 from calib8.cli.verdict import say_verdicts
 from calib8.parameters import on_command_line
+
+if TYPE_CHECKING:
+    from calib8.analysis.evaluation import Evaluation
 
 ModelsArgument = Annotated[
     list[Path],
@@ -101,11 +105,7 @@ def evaluate(
     for table in task_tables(results):
         terminal.show(table)
     say_verdicts(terminal, results)
-    for result in results:
-        for warning in result.warnings:
-            terminal.say(f"warning: {result.model}: {on_command_line(warning)}", style="yellow")
-        if result.failure is not None:
-            print_error(on_command_line(result.failure))
+    _say_warnings(terminal, results)
     if report.json is not None:
         write_json(report.json, evaluation_document(results))
     two = diagnose_command(models[0], models[1], data, reading, preprocess) if len(models) == 2 else []
@@ -116,3 +116,12 @@ def evaluate(
     if any(result.failure is not None for result in results):
         raise typer.Exit(1)
     log.end()
+
+
+def _say_warnings(terminal: Terminal, results: Sequence[Evaluation]) -> None:
+    """What is odd about each model, and which of them ended their runtime."""
+    for result in results:
+        for warning in result.warnings:
+            terminal.say(f"warning: {result.model}: {on_command_line(warning)}", style="yellow")
+        if result.failure is not None:
+            print_error(on_command_line(result.failure))
