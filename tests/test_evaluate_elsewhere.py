@@ -308,6 +308,37 @@ def test_models_are_called_as_the_user_does(pair: list[Path]) -> None:
     assert "calib8-" not in refused.value.text
 
 
+@pytest.fixture(scope="module")
+def others(pair: list[Path], place: Path) -> dict[str, Path]:
+    """The INT8 model in the forms that other runtimes take."""
+    calib8.compile(pair[1], place / "int8.plan")
+    made = calib8.quantize(pair[0], PIXELS[:20], preprocess=RECIPE, repair=["none"], target="tflite")
+    made.save(place / "int8.tflite")
+    return {"plan": place / "int8.plan", "tflite": place / "int8.tflite", "onnx": pair[1]}
+
+
+@pytest.mark.parametrize("form", ["plan", "tflite"])
+def test_models_of_other_forms(pair: list[Path], pictures: Path, others: dict[str, Path], form: str) -> None:
+    found = both([pair[0], others[form]], pictures, runtime="calib8")
+    assert found[1].sqnr_db is not None and found[1].model == str(others[form])
+
+
+@pytest.mark.parametrize(
+    ("runtime", "package", "form"),
+    [("openvino", "openvino", "onnx"), ("litert", "ai_edge_litert", "tflite")],
+)
+def test_runtimes_with_processes_of_their_own_open_what_was_carried(
+    pair: list[Path], others: dict[str, Path], runtime: str, package: str, form: str
+) -> None:
+    needed(package)
+    here = OpenModels([pair[0], others[form]], runtime, Settings(1))
+    there = through(here)
+    feeds = {"x": ((PIXELS[:1].astype(np.float32) - 128) / 64).transpose(0, 3, 1, 2)}
+    for one, other in zip(here.sessions(1), there.sessions(1), strict=True):
+        assert (one.name, one.runtime, one.outputs) == (other.name, other.runtime, other.outputs)
+        assert all(map(np.array_equal, one.run(feeds), other.run(feeds)))
+
+
 @pytest.mark.parametrize("mixed", [False, True])
 def test_machines_of_several_kinds(
     pair: list[Path], pictures: Path, monkeypatch: pytest.MonkeyPatch, mixed: bool

@@ -5,6 +5,7 @@
     statistics           one pass over all samples, with parts in a store where one is named
     second passes        the bins of another tool, ranges behind a repair, extremes of channels: a pass each
     scores and repairs   on the samples of lowest digest, which come here
+    evaluate             models run there, on all samples; counts and sums come here
 
 The result is that of one process, byte for byte, on CPUs of one type.
 """
