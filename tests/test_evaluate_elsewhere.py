@@ -45,6 +45,7 @@ from judged_pictures import (
     timeless,
 )
 from needed import needed
+from object_store import object_store, put
 from small_models import normal, onnx_model
 from stored_data import parquet
 
@@ -127,12 +128,12 @@ def both(files: list[Path], data: Any, **words: Any) -> list[calib8.Evaluation]:
 
 def top1(files: list[Path], labels: list[int]) -> float:
     """Counted from pixels and labels alone."""
-    values = (PIXELS.astype(np.float32) - 128) / 64
-    [scores] = calib8_outputs(files[0], values.transpose(0, 3, 1, 2))
+    values = (PIXELS[: len(labels)].astype(np.float32) - 128) / 64
+    [scores] = outputs_of(files[0], values.transpose(0, 3, 1, 2))
     return float(np.mean(scores.argmax(1) == labels))
 
 
-def calib8_outputs(path: Path, values: Any) -> list[Any]:
+def outputs_of(path: Path, values: Any) -> list[Any]:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -191,6 +192,20 @@ def test_parquet_files(tmp_path: Path) -> None:
     )
     found = both([tmp_path / "float.onnx", tmp_path / "int8.onnx"], data)
     assert found[0].labelled == 10
+
+
+def test_a_folder_in_a_store(pair: list[Path], pictures: Path, tmp_path: Path) -> None:
+    some, labels = NAMES[:32], [number % 4 for number in range(32)]
+    for name in some:
+        (tmp_path / "few" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "few" / name).write_bytes((pictures / name).read_bytes())
+    listed = tmp_path / "labels.txt"
+    listed.write_text("".join(f"{name} {label}\n" for name, label in zip(some, labels, strict=True)))
+    with object_store("judged") as store:
+        put(store, tmp_path / "few", "few", "judged")
+        first = both(pair, "s3://judged/few")[0]
+        assert (first.labelled, {one.name for one in first.classes}) == (32, set(CLASSES))
+        assert both(pair, "s3://judged/few", labels=listed)[0].top1 == top1(pair, labels)
 
 
 def test_rows_keep_their_names_where_labels_do_not_fit(tmp_path: Path) -> None:
