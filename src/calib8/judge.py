@@ -5,34 +5,37 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
 
-from calib8.analysis.asked_judges import asked_judges, labels_of_images
-from calib8.analysis.beside_evaluation import Beside, doubts, verdicts_beside
-from calib8.analysis.by_class import ClassCounts
+from calib8.analysis.asked_judges import AskedJudges, asked_judges, labels_of_images
+from calib8.analysis.beside_evaluation import doubts, first_samples, timed, told_beside
 from calib8.analysis.chance import doubt, hardly_better_than_guessing
-from calib8.analysis.evaluate import Outputs, class_scores, evaluate_sessions
+from calib8.analysis.evaluate import Counting, Outputs, class_scores, evaluate_sessions, evaluations
 from calib8.analysis.evaluation import Evaluation, Evaluations
+from calib8.analysis.evaluation_work import EvaluationWork
+from calib8.analysis.open_models import OpenModels
 from calib8.analysis.paces import FirstSamples
-from calib8.analysis.runtimes import OWN, Settings, default_runtime, is_float_model, open_side_by_side
-from calib8.analysis.same_feeds import fed_alike
+from calib8.analysis.runtimes import OWN, Settings, default_runtime, is_float_model
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.reading import BatchWords, LabelWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
+from calib8.data.whole import found_of_all
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.modules.given import FilePath, Module, as_files, as_model, is_module
 from calib8.notebook import grid, in_notebook, notes
 from calib8.number_texts import count, percent
-from calib8.parameters import Text, with_both
-from calib8.progress import Progress, SampleCounter, ShownProgress, callback_of, draws_progress
+from calib8.parameters import Text, either, parameter, with_both
+from calib8.progress import Progress, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tasks.branches import Meaning
+from calib8.tasks.judges.find import task_name
 from calib8.tasks.judges.own import OwnJudge
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tensors import TensorSpec
@@ -68,6 +71,9 @@ def evaluate(
     """Accuracy and speed of models side by side on the same data.
 
     The first float model of the list is the reference for agreement and SQNR.
+
+    With ``calib8.distributed.OnRay`` in place of data a cluster runs the models: the figures are the same,
+    but no time is told, and there are neither tasks nor judges of your own.
 
     Args:
         models: paths of .onnx and .tflite files of one network; saved programs too with the runtimes
@@ -128,32 +134,26 @@ def _evaluated(
 ) -> list[Evaluation]:
     """Of files alone, see ``evaluate``."""
     runtime = runtime or default_runtime(models)
-    sessions = open_side_by_side(
-        models, runtime, settings.threads, profile=settings.profile, integer_only=settings.integer_only
-    )
-    if any(map(claims_to_be_tflite, models)):
-        sessions = fed_alike(sessions)
+    opened = OpenModels(models, runtime, settings)
+    sessions = opened.sessions(settings.threads)
     preprocess = stored_preprocess(models) if reading.preprocess is None else reading.preprocess
     of_images = labels_of_images(purpose.task, reading.labels)
     labels = reading.labels if of_images is None else None
-    dataset = replace(reading, preprocess=preprocess, labels=labels).opened(_inputs_of_first(sessions))
+    asked = replace(reading, preprocess=preprocess, labels=labels)
+    dataset = asked.opened(_inputs_of_first(sessions), elsewhere=True)
+    _check_goes_elsewhere(dataset, purpose, judge)
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     meaning = None if reference is None else meaning_of_file(models[reference], purpose)
     judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
-    classes = ClassCounts(reference, label_offset, dataset.class_names) if judges.of_classes else None
-    beside = Beside(classes, FirstSamples(), verdicts_beside(sessions, reference, meaning))
-    pieces = batches(dataset, reading.batch_size, reading.threads)
-    found = evaluate_sessions(
-        sessions, pieces, reference=reference, label_offset=label_offset,
-        labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
-        meaning=meaning,
-        on_batch=SampleCounter("evaluating", dataset.count, progress),
-        on_outputs=_each(judges.add, beside.add),
-    )  # fmt: skip
-    told = beside.told(found, sessions, dataset, judges.task)
+    labels_asked = dataset.labels_asked or label_offset != 0
+    counting = Counting(reference, label_offset, labels_asked, judges.of_classes, meaning)
+    work = EvaluationWork(
+        opened, counting, reading.batch_size, dataset.class_names if judges.of_classes else None
+    )
+    told, first = _told(work, dataset, judges, reading, progress)
     results = [_with_label_warning(result, dataset) for result in judges.beside(told)]
     if reference is not None:
-        doubted = doubts(models[reference], found[reference], beside.first, dataset, reading.threads)
+        doubted = doubts(models[reference], told[reference], first, dataset, reading.threads)
         warned = results[reference]
         results[reference] = replace(warned, warnings=(*warned.warnings, *doubted))
     if runtime in OWN:
@@ -162,14 +162,48 @@ def _evaluated(
     return [_with_saturation(result, path, runtime) for result, path in pairs]
 
 
-def _each(*gather: Callable[[Batch, Outputs], None]) -> Callable[[Batch, Outputs], None]:
-    """All of them with the same batch."""
+def _told(
+    work: EvaluationWork, dataset: Dataset, judges: AskedJudges, reading: Reading, progress: Progress
+) -> tuple[list[Evaluation], Callable[[], FirstSamples]]:
+    """What the models are found to be worth, here or on other machines, and what gives the first samples.
+
+    Time is told here alone: models share other machines with whatever runs there.
+    """
+    first, threads = FirstSamples(), reading.threads
 
     def add(batch: Batch, results: Outputs) -> None:
-        for one in gather:
-            one(batch, results)
+        judges.add(batch, results)
+        first.add(batch)
 
-    return add
+    elsewhere = dataset.elsewhere
+    there = replace(work, beside=add) if elsewhere is None else replace(work, mixed=elsewhere.mixed)
+    findings = found_of_all(there, dataset, threads, "evaluating", progress)
+    sessions = work.models.sessions(threads)
+    found = evaluations(sessions, findings.tallies, work.counting)
+    told = told_beside(found, findings, dataset, judges.task)
+    if elsewhere is None:
+        return timed(told, sessions, first), lambda: first
+    return told, partial(first_samples, dataset, reading.batch_size, threads)
+
+
+def _check_goes_elsewhere(dataset: Dataset, purpose: Purpose, judge: OwnJudge | None) -> None:
+    """Refuses what is not told of samples that other machines go through.
+
+    Raises:
+        UsageError: a judge that needs every sample here, or a place for parts, of which there are none.
+    """
+    if dataset.elsewhere is None:
+        return
+    asked = None if judge is None else "judge"
+    if purpose.task is not None:
+        asked = parameter("task", task_name(purpose.task))
+    if asked is not None:
+        problem = "judges sample by sample, in one process alone, and these data are gone through by others"
+        cure = f"Leave it out, or judge a part of the data here, with {parameter('samples')}"
+        raise UsageError(asked, problem, cure)
+    if dataset.elsewhere.keeps:
+        problem = "keeps parts of statistics, and there are none where models are judged"
+        raise UsageError(either("checkpoint", "--parts"), problem, "Leave it out")
 
 
 def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning | None:
@@ -315,8 +349,8 @@ def preflight(
     if labelled:
         session = open_session(original, threads=reading.threads)
         [evaluation] = evaluate_sessions(
-            [session], pieces, reference=None, labels_asked=dataset.labels_asked,
-            on_outputs=lambda _, results: scores.extend(_first_scores(results)),
+            [session], pieces, Counting(None, labels_asked=dataset.labels_asked),
+            lambda _, results: scores.extend(_first_scores(results)),
         )  # fmt: skip
         told += _warnings(evaluation, scores[0], dataset)
     told += second_opinion(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny_models import FLAGS
 
+from calib8.calibration.gatherer import Gatherer
+from calib8.distributed import cluster, on_ray
+from calib8.distributed.listing import units_of
 from needed import needed
 
 
@@ -46,8 +52,6 @@ def test_a_cluster_that_does_not_answer(cli, model: Path, images: Path, out: Pat
 
 
 def test_ray_that_is_missing_or_old(cli, model: Path, images: Path, out: Path, monkeypatch) -> None:
-    from calib8.distributed import cluster
-
     words = ("calibrate", model, "--data", images, *FLAGS, "--ray", "local", "-o", out / "t.json")
     monkeypatch.setattr(cluster, "find_spec", lambda name: object())
     monkeypatch.setattr(cluster, "version", lambda name: "2.9.3")
@@ -58,3 +62,58 @@ def test_ray_that_is_missing_or_old(cli, model: Path, images: Path, out: Path, m
     assert "Ray: the package ray is not installed. Run: pip install 'calib8[ray]'." in " ".join(
         result.stderr.split()
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--workers", "2"), "--workers: does not go with no --ray. Give --ray too."),
+        (("--mixed",), "--mixed: does not go with no --ray. Give --ray too."),
+        (
+            ("--ray", "local", "--task", "classify"),
+            "--task: does not go with --ray. Leave it out, or judge a",
+        ),
+        (("--ray", "local", "--workers", "0"), "--workers 0: must be at least 1."),
+        (("--ray", "local", "--parts", "run"), "Error: No such option '--parts'."),
+    ],
+)
+def test_what_does_not_go_with_judging_on_a_cluster(
+    cli, model: Path, images: Path, out: Path, words: tuple[str, ...], said: str
+) -> None:
+    needed("ray")
+    result = cli("evaluate", model, "--data", images, *FLAGS, *words, "--json", out / "found.json")
+    assert result.exit_code == 2, result.output
+    assert said in " ".join(result.stderr.split()) and "Traceback" not in result.output
+    assert not list(out.iterdir())
+
+
+def test_evaluate_tells_of_a_cluster_what_it_tells_of_one_process(
+    cli, model: Path, int8: Path, images: Path, out: Path, monkeypatch
+) -> None:
+    """Everything but times; the cluster is this process."""
+    needed("ray")
+    asked = []
+
+    def found(there, work, stage, progress):
+        asked.append((there.data.ray, there.data.workers, there.data.threads, there.data.mixed))
+        listed = units_of(
+            str(images), Gatherer.of_prepared(on_ray._no_model(), (), there.inputs, there.settings), None
+        )
+        [unit] = listed.labelled(there.labels, "images").units
+        data = replace(there.settings, data=unit.records()).opened(there.inputs)
+        return work.over(data, 1, lambda samples: None)
+
+    monkeypatch.setattr(on_ray._There, "found", found)
+    monkeypatch.setattr(cluster, "connected", lambda address: nullcontext())
+    words = ("evaluate", model, int8, "--data", images, *FLAGS)
+    there = cli(
+        *words, "--ray", "auto", "--workers", "3", "--threads", "1", "--mixed", "--json", out / "there.json"
+    )
+    here = cli(*words, "--json", out / "here.json")
+    assert (there.exit_code, here.exit_code) == (0, 0), there.output + here.output
+    assert asked == [("auto", 3, 1, True)]
+    told, expected = (json.loads((out / name).read_text()) for name in ("there.json", "here.json"))
+    for one in expected["models"]:
+        assert one.pop("seconds") > 0 and one["top1"] is not None
+    assert [one.pop("seconds") for one in told["models"]] == [None, None]
+    assert told == expected

@@ -54,9 +54,11 @@ def test_a_dataset_of_ray_as_data(ray: Any) -> None:
     assert there.table.to_json() == here.table.to_json()
 
 
-def test_what_cannot_be_there_is_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match="labels: are not for data on a cluster"):
-        calib8.calibrate(network(), OnRay(folder), preprocess=RECIPE, labels=folder / "labels.txt")
+def test_what_cannot_be_there_is_refused(folder: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("".join(f"{path.name} 0\n" for path in folder.iterdir()))
+    with pytest.raises(UsageError, match="labels: are not for data that other machines calibrate with"):
+        calib8.calibrate(network(), OnRay(folder), preprocess=RECIPE, labels=labels)
     with pytest.raises(UsageError, match="data: are of type int: no dataset of Ray"):
         calib8.calibrate(network(), OnRay(5))
     with pytest.raises(UsageError, match="workers=0"):

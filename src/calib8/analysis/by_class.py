@@ -3,6 +3,8 @@
 truth    the label; FP32's best class for all samples where none has a label
 right    samples of the class whose best class is the truth
 lost     those of them on which FP32 is right and this model is not; won: the other way round
+
+What is kept counts how often label and best classes of all models come together, so parts of the data join.
 """
 
 from __future__ import annotations
@@ -57,8 +59,7 @@ class ClassCounts:
     reference: int | None
     offset: int = 0
     names: Sequence[str] = ()
-    _labels: list[int] = field(default_factory=list)
-    _best: list[list[npt.NDArray[np.int64]]] = field(default_factory=list)
+    _seen: Counter[tuple[int, ...]] = field(default_factory=Counter)
     _fit: bool = True
 
     def add(self, batch: Batch, results: Sequence[Sequence[npt.NDArray[np.generic]] | None]) -> None:
@@ -67,39 +68,49 @@ class ClassCounts:
         self._fit = self._fit and all(one is not None and len(one) == len(batch.labels) for one in scores)
         if not self._fit:
             return
-        self._labels += [_NO_LABEL if one is None else one + self.offset for one in batch.labels]
-        self._best.append([best_classes(one, 1)[:, 0] for one in scores if one is not None])
+        labels = [_NO_LABEL if one is None else one + self.offset for one in batch.labels]
+        best = [best_classes(one, 1)[:, 0].tolist() for one in scores if one is not None]
+        self._seen.update(zip(labels, *best, strict=True))
+
+    def joined(self, other: ClassCounts) -> ClassCounts:
+        """Of the samples of both."""
+        seen = Counter(self._seen)
+        seen.update(other._seen)
+        return ClassCounts(self.reference, self.offset, self.names, seen, self._fit and other._fit)
 
     def told(self, index: int) -> tuple[ClassFigures, ...]:
         """The classes of a model that have samples: those that lost most first, then the least right ones.
 
         Empty where outputs are no classes, or there is no truth.
         """
-        if not self._fit or not self._best:
+        if not self._fit or not self._seen:
             return ()
-        best = [np.concatenate(each) for each in zip(*self._best, strict=True)]
-        expected = None if self.reference is None else best[self.reference]
-        truths, mine = np.array(self._labels), best[index]
+        truths, *best = np.array(list(self._seen), np.int64).T
+        times = np.array(list(self._seen.values()), np.int64)
+        expected, mine = None if self.reference is None else best[self.reference], best[index]
         if np.all(truths == _NO_LABEL):
             if expected is None or index == self.reference:
                 return ()
             truths = expected
         classes = (number for number in np.unique(truths) if number != _NO_LABEL)
-        found = [self._of_class(int(number), truths, mine, expected) for number in classes]
+        found = [self._of_class(int(number), truths, mine, expected, times) for number in classes]
         return tuple(sorted(found, key=lambda one: (one.won - one.lost, one.right / one.samples)))
 
     def _of_class(
         self, number: int, truths: npt.NDArray[np.int64], mine: npt.NDArray[np.int64],
-        expected: npt.NDArray[np.int64] | None,
+        expected: npt.NDArray[np.int64] | None, times: npt.NDArray[np.int64],
     ) -> ClassFigures:  # fmt: skip
         its = truths == number
-        right = mine[its] == number
+        right, often = mine[its] == number, times[its]
         before = right if expected is None else expected[its] == number
-        wrong = Counter(mine[its][~right].tolist())
+        wrong = Counter[int]()
+        for other, count in zip(mine[its][~right].tolist(), often[~right].tolist(), strict=True):
+            wrong[other] += count
         named = sorted(wrong.items(), key=lambda one: (-one[1], one[0]))[:MISTAKES]
         return ClassFigures(
-            self.name_of(number), int(its.sum()), int(right.sum()), int((before & ~right).sum()),
-            int((right & ~before).sum()), tuple((self.name_of(other), count) for other, count in named),
+            self.name_of(number), int(often.sum()), int(often[right].sum()),
+            int(often[before & ~right].sum()), int(often[right & ~before].sum()),
+            tuple((self.name_of(other), count) for other, count in named),
         )  # fmt: skip
 
     def name_of(self, number: int) -> str:

@@ -4,11 +4,14 @@ top1, top5    share of labelled images whose class is the first, or among the fi
 agreement     share of images whose best class is that of the reference model
 sqnr_db       10 log10( Σ reference² / Σ (reference − output)² ) over all float outputs and images
 branches      the same of every branch of the outputs (``calib8.tasks``)
+
+    batches  →  tallies, which join exactly (``calib8.analysis.tally``)  →  evaluations
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -44,40 +47,66 @@ Outputs = Sequence[list[npt.NDArray[Any]] | None]
 """Of every model for one batch."""
 
 
+@dataclass(frozen=True)
+class Counting:
+    """What is counted of outputs.
+
+    Attributes:
+        reference: index of the float original among the models, None if there is none.
+        label_offset: what is added to every label, 1 where the models have a background class at 0.
+        labels_asked: a label beyond the classes is an error; otherwise no label counts where there is one.
+        may_be_classes: the first output holds scores of classes, where it looks like that.
+        meaning: what the float outputs mean, None where it is not known. Where the user says that they are
+            no classes, there is no agreement, and labels do not count.
+    """
+
+    reference: int | None
+    label_offset: int = 0
+    labels_asked: bool = True
+    may_be_classes: bool = True
+    meaning: Meaning | None = None
+
+    @property
+    def classes(self) -> bool:
+        """Whether scores are counted as those of classes."""
+        named = self.meaning is not None and self.meaning.named and self.meaning.task != "classify"
+        return self.may_be_classes and not named
+
+
 def evaluate_sessions(
     sessions: Sequence[Session],
     batches: Iterable[Batch],
-    *,
-    reference: int | None,
-    label_offset: int = 0,
-    labels_asked: bool = True,
-    classes: bool = True,
-    meaning: Meaning | None = None,
-    on_batch: Callable[[int], None] = lambda samples: None,
+    counting: Counting,
     on_outputs: Callable[[Batch, Outputs], None] = lambda batch, outputs: None,
 ) -> list[Evaluation]:
+    """Runs every model on every batch, see ``tallied``, and tells what ``evaluations`` does."""
+    return evaluations(sessions, tallied(sessions, batches, counting, on_outputs=on_outputs), counting)
+
+
+def tallied(
+    sessions: Sequence[Session],
+    batches: Iterable[Batch],
+    counting: Counting,
+    *,
+    on_batch: Callable[[int], None] = lambda samples: None,
+    on_outputs: Callable[[Batch, Outputs], None] = lambda batch, outputs: None,
+) -> list[Tally]:
     """Runs every model on every batch.
 
     Args:
         sessions: the open models.
-        batches: the data.
-        reference: index of the float original among ``sessions``, None if there is none.
-        label_offset: what is added to every label, 1 where the models have a background class at 0.
-        labels_asked: a label beyond the classes is an error; otherwise labels do not count from there on.
-        classes: the first output holds scores of classes, where it looks like that.
-        meaning: what the float outputs mean, None where it is not known. Where the user says that they are
-            no classes, there is no agreement, and labels do not count.
+        batches: the data, or a part of them.
+        counting: what is counted.
         on_batch: called with the number of samples after each batch.
         on_outputs: called with each batch and what every model gave for it, None from one that has ended
             its runtime.
 
     Raises:
-        DataError: no sample, models with different outputs, or with ``labels_asked`` a label beyond the
-            classes.
+        DataError: models with different outputs, or with ``labels_asked`` a label beyond the classes.
         CrashError: no model is left: each has ended its runtime.
     """
-    classes = classes and (meaning is None or not meaning.named or meaning.task == "classify")
-    tallies = [Tally(labels_asked=labels_asked) for _ in sessions]
+    tallies = [Tally(labels_asked=counting.labels_asked) for _ in sessions]
+    reference, classes = counting.reference, counting.classes
     for batch in batches:
         results = [_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)]
         _check_one_is_left(tallies)
@@ -86,16 +115,34 @@ def evaluate_sessions(
             if outputs is None:
                 continue
             if classes:
-                _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
+                _count_labels(outputs[0], batch, counting.label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
                 _count_differences(expected, outputs, tally, sessions[index], classes=classes)
-                _count_energies(expected, outputs, len(batch.names), tally, meaning)
+                _count_energies(expected, outputs, len(batch.names), tally, counting.meaning)
         on_outputs(batch, results)
         on_batch(len(batch.names))
-    if not tallies or all(tally.images == 0 and tally.crash is None for tally in tallies):
+    return tallies
+
+
+def evaluations(
+    sessions: Sequence[Session], tallies: Sequence[Tally], counting: Counting
+) -> list[Evaluation]:
+    """What the tallies of all samples say of each model.
+
+    Args:
+        sessions: the models, for their names; they need not have been run here.
+        tallies: one per model.
+        counting: what was counted.
+
+    Raises:
+        DataError: there was no sample.
+        CrashError: no model is left: each has ended its runtime.
+    """
+    _check_one_is_left(tallies)
+    if all(tally.images == 0 and tally.crash is None for tally in tallies):
         raise DataError("evaluation data", "holds no sample", "Give at least one image or array")
     pairs = zip(sessions, tallies, strict=True)
-    return [_evaluation(s, t, i, reference, meaning) for i, (s, t) in enumerate(pairs)]
+    return [_evaluation(s, t, i, counting.reference, counting.meaning) for i, (s, t) in enumerate(pairs)]
 
 
 def _run(session: Session, batch: Batch, tally: Tally) -> list[npt.NDArray[Any]] | None:
@@ -119,7 +166,7 @@ def _check_one_is_left(tallies: Sequence[Tally]) -> None:
 
 def _count_labels(output: npt.NDArray[Any], batch: Batch, label_offset: int, tally: Tally, name: str) -> None:
     scores = class_scores(output)
-    if scores is None or scores.shape[0] != len(batch.labels) or tally.misfit:
+    if scores is None or scores.shape[0] != len(batch.labels):
         return
     best, tally.classes = best_classes(scores, 5), scores.shape[1]
     for row, given in enumerate(batch.labels):
@@ -131,9 +178,9 @@ def _count_labels(output: npt.NDArray[Any], batch: Batch, label_offset: int, tal
             problem = f"its label {shown} is beyond the {scores.shape[1]} classes of {name}"
             if tally.labels_asked:
                 raise DataError(batch.names[row], problem, "Check the labels")
-            tally.misfit = f"{batch.names[row]}: {problem}"
-            tally.labelled = 0
-            return
+            tally.does_not_fit(f"{batch.names[row]}: {problem}")
+        if tally.misfit:
+            continue
         tally.labelled += 1
         tally.top1 += int(best[row, 0] == label)
         tally.above += int(best[row, 0] == label + 1)

@@ -41,7 +41,7 @@ class Evaluation:
         top1, top5: None without labels or if the first output is not a row of class scores.
         agreement, sqnr_db: against the reference; None without one or for the reference itself.
         seconds: time inside the runtime for so many samples, at the pace of ``calib8.analysis.paces``; None:
-            not measured.
+            not measured, as on a cluster.
         warnings: sentences about labels that do not fit.
         labels_left_out: why labels that were found do not count; empty where there are none, or they do.
         classes: of classifiers, those that lost most first, see ``calib8.analysis.by_class``; empty without

@@ -9,6 +9,7 @@ So an evaluation does not depend on batches, and parts of the data may be evalua
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -89,7 +90,8 @@ class Tally:
         outputs: energies of all float outputs together.
         branches: of every branch; None where they are not known.
         labels_asked: a label beyond the classes is an error.
-        misfit: the label that does not fit; empty where all do. Labels count no more then.
+        misfit: the label that does not fit, of several that of the lowest name; empty where all do. Labels
+            do not count then.
         crash: what ended the runtime.
     """
 
@@ -117,15 +119,35 @@ class Tally:
             outputs=self.outputs.joined(other.outputs),
             branches=_joined(self.branches, other.branches),
             labels_asked=self.labels_asked,
-            misfit=min(filter(None, (self.misfit, other.misfit)), default=""),
-            crash=self.crash or other.crash,
+            misfit=lowest_text(self.misfit, other.misfit),
+            crash=_either(self.crash, other.crash),
         )
         if found.misfit:
             found.labelled = 0
         return found
 
+    def does_not_fit(self, told: str) -> None:
+        """A label that is not one of the model's classes, in words that begin with its sample's name."""
+        self.misfit = lowest_text(self.misfit, told)
+        self.labelled = 0
+
 
 _COUNTS: Final = ("images", "labelled", "top1", "top5", "above", "below", "classified", "agreeing")
+
+
+def lowest_text(*texts: str) -> str:
+    """The first in the order in which people count: ``a[9]`` before ``a[10]``; empty ones are none."""
+    return min(filter(None, texts), key=_counting, default="")
+
+
+def _counting(text: str) -> tuple[list[str | int], str]:
+    # Every second piece is a number, so that pieces of one kind meet.
+    pieces = re.split(r"(\d+)", text)
+    return [int(piece) if place % 2 else piece for place, piece in enumerate(pieces)], text
+
+
+def _either(first: CrashError | None, second: CrashError | None) -> CrashError | None:
+    return min(filter(None, (first, second)), key=lambda crash: crash.text, default=None)
 
 
 def _joined(first: list[Energies] | None, second: list[Energies] | None) -> list[Energies] | None:

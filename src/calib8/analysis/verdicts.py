@@ -4,9 +4,9 @@ records of the task that was asked for, all samples ──┐
 best classes of all samples                         ──┼──► verdict of ``calib8.tasks.verdict``
 outputs of some samples, by branches and judges     ──┘
 
-Outputs are kept of every n-th sample, n = 1, 2, 4 …: of at most ``MOST``, and of no more than fit into
-``LARGEST_BYTES``. Where there would be more, every second one is let go and n doubled, so that they are
-evenly spaced over all data, however many there are.
+Outputs are kept of the samples of lowest digest (SHA-256 of what they are decoded from), which is as by lot,
+however the data are ordered: of at most ``MOST``, and of no more than fit into ``LARGEST_BYTES``. Those of
+all data are among those of its parts, so parts join.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class _Kept:
     """The float outputs of all models for one sample, or for one batch that cannot be told apart.
 
     Attributes:
-        place: of the sample among all of them.
+        digest: of the sample.
         samples: how many these are.
         fed: arrays of the shapes of the inputs, without memory of their own.
         outputs: of every model, None of one that has ended its runtime.
     """
 
-    place: int
+    digest: bytes
     samples: int
     fed: Mapping[str, Array]
     outputs: Sequence[list[Array] | None]
@@ -69,9 +69,8 @@ class Verdicts:
         reference: index of the float model.
         outputs: names of its outputs.
         meaning: its branches; None: they are not known.
-        kept: outputs of samples, in their order.
-        every: of so many samples one is kept.
-        seen: samples so far.
+        kept: outputs of samples, in the order of their digests.
+        bound: the lowest digest that was let go; none from there on is kept. None: all are kept.
         names: of the outputs that are float.
     """
 
@@ -79,12 +78,11 @@ class Verdicts:
     outputs: Sequence[str]
     meaning: Meaning | None
     kept: list[_Kept] = field(default_factory=list)
-    every: int = 1
-    seen: int = 0
+    bound: bytes | None = None
     names: Sequence[str] = ()
 
-    def add(self, batch: Batch, results: Outputs) -> None:
-        """Keeps what every model gave for some samples of a batch."""
+    def add(self, batch: Batch, results: Outputs, digests: Sequence[bytes]) -> None:
+        """Keeps what every model gave for some samples of a batch, of which there is a digest each."""
         expected = results[self.reference]
         if expected is None:
             return
@@ -92,20 +90,34 @@ class Verdicts:
         self.names = [self.outputs[place] for place in floats]
         shown = [None if one is None else [one[place] for place in floats] for one in results]
         samples = _samples(batch, shown)
-        for row, (fed, outputs) in enumerate(samples):
-            if (self.seen + row) % self.every == 0:
+        apart = digests if len(samples) == len(digests) else [min(digests)]
+        for digest, (fed, outputs) in zip(apart, samples, strict=True):
+            if self.bound is None or digest < self.bound:
                 own = [None if one is None else [array.copy() for array in one] for one in outputs]
-                self.kept.append(_Kept(self.seen + row, len(batch.names) // len(samples), fed, own))
+                self.kept.append(_Kept(digest, len(batch.names) // len(samples), fed, own))
                 self._let_go()
-        self.seen += len(batch.names)
+
+    def joined(self, other: Verdicts) -> Verdicts:
+        """Of the samples of both."""
+        bounds = [one.bound for one in (self, other) if one.bound is not None]
+        found = replace(
+            self, kept=[*self.kept, *other.kept], bound=min(bounds, default=None),
+            names=self.names or other.names,
+        )  # fmt: skip
+        found._let_go()
+        return found
 
     def _let_go(self) -> None:
-        """Every second one, while there are too many."""
-        while len(self.kept) > 1 and (
-            len(self.kept) > MOST or sum(one.nbytes for one in self.kept) > LARGEST_BYTES
-        ):
-            self.every *= 2
-            self.kept = [one for one in self.kept if one.place % self.every == 0]
+        """Those from the bound on, which is that of the first one that is too many, or too large."""
+        self.kept.sort(key=lambda one: one.digest)
+        size = 0
+        for place, one in enumerate(self.kept):
+            size += one.nbytes
+            if place and (place >= MOST or size > LARGEST_BYTES):
+                self.bound = one.digest if self.bound is None else min(self.bound, one.digest)
+                break
+        if self.bound is not None:
+            self.kept = [one for one in self.kept if one.digest < self.bound] or self.kept[:1]
 
     def beside(self, found: Sequence[Evaluation], task: TaskRecords | None) -> list[Evaluation]:
         """The evaluations with their verdicts.

@@ -64,7 +64,11 @@ def open_data(
     original = load_model(model)
     with naming_file(original):
         refuse_unsupported(original)
-    part = one_shard(reading.opened(graph_inputs(original), elsewhere=True), shard)
+    found = reading.opened(graph_inputs(original), elsewhere=True)
+    if found.elsewhere is not None and reading.labels is not None:
+        problem = "are not for data that other machines calibrate with"
+        raise UsageError(parameter("labels"), problem, "Leave them out")
+    part = one_shard(found, shard)
     sample = first_sample(part)
     with naming_file(original):
         prepared = prepare(original, sample)

@@ -24,17 +24,21 @@ _PARTS_HELP: Final = (
     "With --ray: keep what is done here, a folder that all machines see or an address such as "
     "s3://bucket/run; a run that is started again does not do it again."
 )
-_MIXED_HELP: Final = "With --ray: machines may be of several CPU types, whose statistics differ in last bits."
+_MIXED_HELP: Final = "With --ray: machines may be of several CPU types, whose results differ in last bits."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions:
-    """Which cluster goes through the data; None: this process does."""
+class JudgingClusterOptions:
+    """Which cluster goes through the data, of which nothing is kept; None: this process does."""
 
     ray: Annotated[str | None, option(CLUSTER, "--ray", "ADDRESS", _RAY_HELP)] = None
     workers: Annotated[int | None, option(CLUSTER, "--workers", "N", _WORKERS_HELP)] = None
-    parts: Annotated[str | None, option(CLUSTER, "--parts", "DIR|URL", _PARTS_HELP)] = None
     mixed: Annotated[bool, option(CLUSTER, "--mixed", None, _MIXED_HELP)] = False
+
+    @property
+    def kept_in(self) -> str | None:
+        """Where parts of statistics are kept; None: nowhere."""
+        return None
 
     def spreading(self, threads: int | None) -> Callable[[Reading], AbstractContextManager[Reading]]:
         """``spread`` with so many threads of a worker."""
@@ -58,10 +62,22 @@ class ClusterOptions:
         from calib8.distributed.on_ray import OnRay
 
         data = OnRay(
-            reading.data, None, self.ray, self.workers, threads or 1, self.parts, self.mixed
+            reading.data, None, self.ray, self.workers, threads or 1, self.kept_in, self.mixed
         )  # fmt: skip
         with connected(self.ray):
             yield replace(reading, data=data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(JudgingClusterOptions):
+    """Which cluster goes through the data, and where what it counts is kept; None: this process does."""
+
+    parts: Annotated[str | None, option(CLUSTER, "--parts", "DIR|URL", _PARTS_HELP)] = None
+
+    @property
+    def kept_in(self) -> str | None:
+        """Where parts of statistics are kept; None: nowhere."""
+        return self.parts
 
 
 def check_cluster(
@@ -79,8 +95,7 @@ def check_cluster(
         UsageError: it does not go; Ray is missing or too old.
     """
     if cluster.ray is None:
-        given = {"--workers": cluster.workers, "--parts": cluster.parts, "--mixed": cluster.mixed}
-        refuse_together("no --ray", given, "Give --ray too")
+        _refuse_without(cluster, {"--parts": cluster.parts})
         return
     refuse_together("--ray", beside, "Leave it out; --parts keeps what is done")
     if data is None:
@@ -88,8 +103,37 @@ def check_cluster(
     if method == "ema":
         problem = "depends on the order of the samples, and a cluster keeps none"
         raise UsageError("--method ema", problem, "Use --method mean-minmax")
+    _check_there(cluster)
+
+
+def check_judging_cluster(cluster: JudgingClusterOptions, task: str | None) -> None:
+    """Refuses what does not go with judging on a cluster before any work is done.
+
+    Args:
+        cluster: the options.
+        task: whose judge goes through the samples; None: none.
+
+    Raises:
+        UsageError: it does not go; Ray is missing or too old.
+    """
+    if cluster.ray is None:
+        _refuse_without(cluster, {})
+        return
+    cure = "Leave it out, or judge a part of the data without --ray, with --samples"
+    refuse_together("--ray", {"--task": task}, cure)
+    _check_there(cluster)
+
+
+def _refuse_without(cluster: JudgingClusterOptions, more: Mapping[str, object]) -> None:
+    """Refuses options of a cluster, ``more`` of them too, where there is none."""
+    given = {"--workers": cluster.workers, **more, "--mixed": cluster.mixed}
+    refuse_together("no --ray", given, "Give --ray too")
+
+
+def _check_there(cluster: JudgingClusterOptions) -> None:
+    """Refuses options that cannot be, and a Ray that is missing or too old."""
     from calib8.distributed.choice import ClusterChoice
     from calib8.distributed.cluster import ray_there
 
-    ClusterChoice(cluster.ray, cluster.workers, 1, cluster.parts, cluster.mixed)
+    ClusterChoice(cluster.ray or "", cluster.workers, 1, cluster.kept_in, cluster.mixed)
     ray_there()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calib8.cli.cluster import JudgingClusterOptions, check_judging_cluster
 from calib8.cli.commands import print_error
 from calib8.cli.documents import evaluation_document
 from calib8.cli.headings import DATA, option
@@ -24,10 +26,13 @@ from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import evaluation_table, say_branches, say_missing, task_tables
 from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
-from calib8.cli.terminal import open_terminal
+from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
 from calib8.cli.verdict import say_verdicts
 from calib8.parameters import on_command_line
+
+if TYPE_CHECKING:
+    from calib8.analysis.evaluation import Evaluation
 
 ModelsArgument = Annotated[
     list[Path],
@@ -54,6 +59,7 @@ def evaluate(
     running: RuntimeOptions,
     meaning: MeaningOptions,
     reading: ReadingOptions,
+    cluster: JudgingClusterOptions,
     preprocessing: PreprocessOptions,
     page: PageOption = None,
     logging: LogOptions,
@@ -69,10 +75,13 @@ def evaluate(
     Without preprocessing flags the images are treated as a quantized model of the list was calibrated.
 
     TFLite models take and give real numbers here: images are quantized with the scale of their input.
+
+    With --ray the machines of a cluster run the models; the figures are the same, but no speed is told.
     """
     terminal = open_terminal(report.quiet)
     check_report(page)
     check_outputs({"--json": report.json, "--report": page}, [*models, data, labels])
+    check_judging_cluster(cluster, meaning.task)
     log = logging.opened(models)
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
@@ -81,9 +90,12 @@ def evaluate(
 
     reading_asked, times = reading.of(data, preprocess, labels), StageTimes()
 
-    with shown_progress(terminal, "opening the models") as progress:
+    with (
+        shown_progress(terminal, "opening the models") as progress,
+        cluster.spread(reading_asked, reading.threads) as spread,
+    ):
         results = judge.evaluate(
-            models, reading_asked, label_offset=label_offset,
+            models, spread, label_offset=label_offset,
             runtime=running.runtime, profile=running.profile, integer_only=running.integer_only,
             task=purpose, progress=times.watching(progress),
         )  # fmt: skip
@@ -93,11 +105,7 @@ def evaluate(
     for table in task_tables(results):
         terminal.show(table)
     say_verdicts(terminal, results)
-    for result in results:
-        for warning in result.warnings:
-            terminal.say(f"warning: {result.model}: {on_command_line(warning)}", style="yellow")
-        if result.failure is not None:
-            print_error(on_command_line(result.failure))
+    _say_warnings(terminal, results)
     if report.json is not None:
         write_json(report.json, evaluation_document(results))
     two = diagnose_command(models[0], models[1], data, reading, preprocess) if len(models) == 2 else []
@@ -108,3 +116,12 @@ def evaluate(
     if any(result.failure is not None for result in results):
         raise typer.Exit(1)
     log.end()
+
+
+def _say_warnings(terminal: Terminal, results: Sequence[Evaluation]) -> None:
+    """What is odd about each model, and which of them ended their runtime."""
+    for result in results:
+        for warning in result.warnings:
+            terminal.say(f"warning: {result.model}: {on_command_line(warning)}", style="yellow")
+        if result.failure is not None:
+            print_error(on_command_line(result.failure))

@@ -66,6 +66,11 @@ class FoundLabels:
     names: tuple[str, ...] = ()
 
 
+def known_labels(labels: Sequence[int | None]) -> tuple[int | None, ...]:
+    """As ``Dataset.labels`` holds them: empty where there is none among them."""
+    return tuple(labels) if any(label is not None for label in labels) else ()
+
+
 def no_labels(samples: int) -> FoundLabels:
     """Of so many samples."""
     return FoundLabels([None] * samples)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,11 +15,19 @@ import numpy.typing as npt
 from PIL import Image
 
 from calib8.data.arrays import as_array, conform_all, in_memory, is_tensor, rows_per_batch
-from calib8.data.fingerprints import array_fingerprint, file_fingerprint
+from calib8.data.fingerprints import array_fingerprint
 from calib8.data.fit import fit_preprocess
+from calib8.data.folder_files import dataset_of_files
 from calib8.data.images import IMAGE_SUFFIXES, image_files
 from calib8.data.items import COLORS, InputMap, Items, Transform
-from calib8.data.labels import array_of_labels, labels_beside, labels_of_folder, no_labels
+from calib8.data.labels import (
+    FoundLabels,
+    array_of_labels,
+    known_labels,
+    labels_beside,
+    labels_of_folder,
+    no_labels,
+)
 from calib8.data.places import place_of
 from calib8.data.preprocess import Preprocess, preprocess_pixels
 from calib8.data.presets import known_preprocess
@@ -30,7 +39,6 @@ from calib8.data.samples import (
     Pending,
     Sample,
     check_samples,
-    file_sample,
     image_sample,
     spaced,
 )
@@ -110,12 +118,12 @@ def open_dataset(
     if path is not None and (path.is_dir() or path.suffix.lower() not in (".npz", ".npy")):
         return _from_images(path, inputs, preprocess, listed, samples, skip_bad)
     if path is not None:
-        return _from_arrays(open_arrays(path), path.name, inputs, preprocess, samples)
+        return rows_of_arrays(open_arrays(path), path.name, inputs, preprocess, samples)
     if isinstance(data, np.ndarray):
-        return _from_arrays({"images": data}, "array", inputs, preprocess, samples)
+        return rows_of_arrays({"images": data}, "array", inputs, preprocess, samples)
     if isinstance(data, Mapping):
         arrays = {str(name): _in_memory(str(name), value) for name, value in data.items()}
-        return _from_arrays(arrays, "arrays", inputs, preprocess, samples)
+        return rows_of_arrays(arrays, "arrays", inputs, preprocess, samples)
     items = Items(inputs, preprocess, dict(input_map or {}), transform)
     return dataset_of(
         [data] if isinstance(data, Image.Image) or is_encoded(data) else data, items, samples, skip_bad
@@ -139,18 +147,11 @@ def _from_images(
 ) -> Dataset:
     folder, files = _listed_images(path)
     found = labels_of_folder(folder, files, labels) if path.is_dir() else no_labels(len(files))
-    fitted = fit_preprocess(preprocess, inputs, str(path))
-
-    def pending() -> Iterator[Pending]:
-        for index in spaced(len(files), samples):
-            name, path = files[index], folder / files[index]
-            load = partial(file_sample, path, fitted, inputs[0], name, found.numbers[index])
-            yield Pending(name, load, partial(file_fingerprint, path))
-
-    count = len(spaced(len(files), samples))
-    return Dataset(
-        str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [],
-        labels_asked=found.asked, label_note=found.note,
+    fitted, chosen = fit_preprocess(preprocess, inputs, str(path)), spaced(len(files), samples)
+    names, numbers = [files[index] for index in chosen], [found.numbers[index] for index in chosen]
+    return replace(
+        dataset_of_files(folder, names, numbers, fitted, inputs, skip_bad),
+        source=str(path), labels_asked=found.asked, label_note=found.note,
         label_cure=Text(f"Mend them, or name others with {parameter('labels')}"), class_names=found.names,
         total=len(files),
     )  # fmt: skip
@@ -183,13 +184,27 @@ def _matching(pattern: Path) -> tuple[Path, list[str]]:
     return folder, sorted(path.relative_to(folder).as_posix() for path in images)
 
 
-def _from_arrays(
+def rows_of_arrays(
     arrays: Mapping[str, Rows],
     source: str,
     inputs: Sequence[TensorSpec],
     preprocess: Preprocess | None,
-    samples: int | None,
+    samples: int | None = None,
+    labelled: Mapping[int, int | None] | None = None,
 ) -> Dataset:
+    """Rows of arrays, each a sample.
+
+    Args:
+        arrays: named like the inputs, or ``images``, with optional ``labels``.
+        source: for messages.
+        inputs: those of the model.
+        preprocess: what pixels go through.
+        samples: at most so many, evenly spaced.
+        labelled: the rows that are wanted, with their labels; None: all, with those of ``labels``.
+
+    Raises:
+        UsageError, DataError: see ``open_dataset``.
+    """
     pixels = arrays.get("images")
     fitted: Preprocess | None = None
     if pixels is not None and _are_pixels(pixels, arrays, inputs, preprocess):
@@ -199,11 +214,13 @@ def _from_arrays(
     else:
         chosen = _named(arrays, source, inputs)
     total = _counted(chosen, source)
-    found = labels_beside(arrays, total)
+    found = labels_beside(arrays, total) if labelled is None else FoundLabels(())
+    chosen_rows = spaced(total, samples) if labelled is None else tuple(labelled)
+    labels = [found.numbers[row] for row in chosen_rows] if labelled is None else list(labelled.values())
     wholes = {name: array.shape for name, array in chosen.items()}
 
-    def load(index: int) -> Sample:
-        name, label = f"{source}[{index}]", found.numbers[index]
+    def load(index: int, label: int | None) -> Sample:
+        name = f"{source}[{index}]"
         if fitted is not None:
             image: npt.NDArray[Any] = np.asarray(chosen["images"][index])
             return image_sample(preprocess_pixels(image, fitted, name), inputs[0], name, label)
@@ -214,13 +231,12 @@ def _from_arrays(
         return array_fingerprint({name: array[index] for name, array in chosen.items()})
 
     def pending() -> Iterator[Pending]:
-        for index in spaced(total, samples):
-            yield Pending(f"{source}[{index}]", partial(load, index), partial(fingerprint, index))
+        for index, label in zip(chosen_rows, labels, strict=True):
+            yield Pending(f"{source}[{index}]", partial(load, index, label), partial(fingerprint, index))
 
-    count = len(spaced(total, samples))
     return Dataset(
-        source, pending, count, rows_per_batch(inputs), fitted, False, [],
-        label_note=found.note, label_cure="Mend the array 'labels', or leave it out", total=total,
+        source, pending, len(chosen_rows), rows_per_batch(inputs), fitted, False, [], label_note=found.note,
+        label_cure="Mend the array 'labels', or leave it out", labels=known_labels(labels), total=total,
     )  # fmt: skip
 
 

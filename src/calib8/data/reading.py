@@ -83,7 +83,8 @@ class Reading(Request):
             found = self.data.opened(inputs, self)
             if found.elsewhere is not None and not elsewhere:
                 problem = "are gone through by other machines, and this looks at all samples here"
-                cure = "Give the data themselves; calibrate, collect_statistics and quantize take these"
+                takers = "calibrate, collect_statistics, quantize and evaluate"
+                cure = f"Give the data themselves; {takers} take these"
                 raise UsageError(parameter("data"), problem, cure)
             return found
         return open_dataset(

@@ -84,6 +84,14 @@ class Pending:
 class Elsewhere(Protocol):
     """Machines that go through all samples where these lie."""
 
+    @property
+    def mixed(self) -> bool:
+        """Whether they may be of several kinds, which compute other last bits."""
+
+    @property
+    def keeps(self) -> bool:
+        """Whether parts of statistics are kept for a run that is started again."""
+
     def counted(
         self, model: Any, tensors: Sequence[str], progress: Progress
     ) -> tuple[Any, Sequence[Skipped]]:
@@ -122,7 +130,9 @@ class Dataset:
         label_note: why labels that were found are not used; empty where there are none, or they are.
         label_cure: what to do about labels that do not fit.
         class_names: of the labels, by number; empty where only numbers are known.
-        elsewhere: goes through all samples on other machines; the samples here are some of them then.
+        elsewhere: goes through all samples on other machines; those here are the first of them then, or all.
+        labels: of the samples to come, in their order, where they do not come with what is read; empty
+            where they do, or where there are none.
         total: samples of the source, of which some may have been chosen; None: not known.
     """
 
@@ -139,6 +149,7 @@ class Dataset:
     label_cure: str = "Mend them, or give inputs alone"
     class_names: tuple[str, ...] = ()
     elsewhere: Elsewhere | None = None
+    labels: tuple[int | None, ...] = ()
     total: int | None = None
 
     def __iter__(self) -> Iterator[Sample]:

@@ -31,11 +31,13 @@ class StoredParts(OpenableData):
         shown: what the user wrote, without secrets.
         parts: of tar shards or Parquet files.
         pictures: files, each a sample; where there are parts, none.
+        labels: one per picture, where they are known; rows of parts have their own.
     """
 
     shown: str
     parts: tuple[Part, ...] = ()
     pictures: tuple[StoredFile, ...] = ()
+    labels: tuple[int | None, ...] = ()
 
     def opened(self, inputs: Sequence[TensorSpec], reading: Reading) -> Dataset:
         """All samples, in their order.
@@ -47,13 +49,15 @@ class StoredParts(OpenableData):
         preprocess = known_preprocess(reading.preprocess)
         if self.pictures:
             place = Place(self.shown, "picture", self.pictures)
-            return dataset_of_pictures(place, inputs, preprocess, None, None, reading.skip_bad)
+            return dataset_of_pictures(place, inputs, preprocess, None, None, reading.skip_bad, self.labels)
         items = Items(inputs, preprocess, dict(reading.input_map or {}), reading.transform)
         return dataset_of_parts(self.parts, self.shown, items, reading.skip_bad)
 
     def to_json(self) -> str:
-        """As text; it may hold the secrets of addresses."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """As text, without labels; it may hold the secrets of addresses."""
+        held = asdict(self)
+        del held["labels"]
+        return json.dumps(held, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> StoredParts:

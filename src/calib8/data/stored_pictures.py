@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calib8.data.arrays import rows_per_batch
 from calib8.data.fit import fit_preprocess
-from calib8.data.labels import FoundLabels, labels_of_names, no_labels
+from calib8.data.labels import FoundLabels, known_labels, labels_of_names, no_labels
 from calib8.data.places import Place
 from calib8.data.preprocess import Preprocess
 from calib8.data.records import encoded_sample
@@ -25,6 +25,7 @@ def dataset_of_pictures(
     labels: Path | None,
     samples: int | None,
     skip_bad: bool,
+    numbers: Sequence[int | None] = (),
 ) -> Dataset:
     """The pictures of a place, each file a sample.
 
@@ -35,6 +36,7 @@ def dataset_of_pictures(
         labels: a list of ``file label`` lines, for a folder; None: its ``labels.txt`` or sub-folders.
         samples: at most so many, evenly spaced.
         skip_bad: pictures that cannot be decoded are passed over.
+        numbers: one label per picture of a place that is no folder, where they are known.
 
     Raises:
         UsageError: no preprocessing; labels for what is no folder.
@@ -42,7 +44,7 @@ def dataset_of_pictures(
     """
     fitted = fit_preprocess(preprocess, inputs, place.shown)
     names = [file.name for file in place.files]
-    found = _labels(place, names, labels)
+    found = FoundLabels(numbers) if numbers else _labels(place, names, labels)
     chosen = spaced(len(names), samples)
 
     def pending() -> Iterator[Pending]:
@@ -53,6 +55,7 @@ def dataset_of_pictures(
     return Dataset(
         place.shown, pending, len(chosen), rows_per_batch(inputs), fitted, skip_bad, [],
         labels_asked=found.asked, label_note=found.note, class_names=found.names,
+        labels=known_labels([found.numbers[index] for index in chosen]),
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ class ClusterChoice(Request):
         threads: of one worker, for decoding, the float model and counting; each takes a processor.
         checkpoint: a folder that all machines see, or an address such as ``s3://bucket/run``, where the part
             of every unit is kept as soon as it is done; a run that is started again does not do these.
-        mixed: take statistics from machines that compute other bits.
+        mixed: take what was found on machines that compute other bits.
         node_labels: only machines with these labels of Ray's work, such as those of one CPU type.
 
     Raises:

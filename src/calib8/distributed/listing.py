@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -58,6 +59,30 @@ class Listed:
         """How many, bad ones too; None where only reading tells."""
         known = [unit.samples for unit in self.units]
         return None if None in known else sum(filter(None, known))
+
+    def labelled(self, labels: Sequence[int | None], source: str) -> Listed:
+        """The same with labels.
+
+        Args:
+            labels: of all samples, in their order; empty: they come with them, or there are none.
+            source: for messages.
+
+        Raises:
+            DataError: there are not as many of them as samples.
+        """
+        if not labels:
+            return self
+        if self.samples != len(labels):
+            problem = f"has other samples than a moment ago ({self.samples}, {len(labels)})"
+            raise DataError(
+                source, problem, "Leave the data as they are while they are read; then start again"
+            )
+        ends = accumulate(unit.samples or 0 for unit in self.units)
+        units = [
+            replace(unit, labels=tuple(labels[end - (unit.samples or 0) : end]))
+            for unit, end in zip(self.units, ends, strict=True)
+        ]
+        return replace(self, units=tuple(units))
 
     @property
     def digest(self) -> str:

@@ -5,6 +5,7 @@
     statistics           one pass over all samples, with parts in a store where one is named
     second passes        the bins of another tool, ranges behind a repair, extremes of channels: a pass each
     scores and repairs   on the samples of lowest digest, which come here
+    evaluate             models run there, on all samples; counts and sums come here
 
 The result is that of one process, byte for byte, on CPUs of one type.
 """
@@ -36,7 +37,6 @@ from calib8.distributed.watch import new_watch
 from calib8.distributed.workers import Equipment
 from calib8.distributed.works import NOTHING, Joining
 from calib8.errors import DataError, UsageError
-from calib8.parameters import parameter
 from calib8.progress import Progress
 from calib8.tensors import TensorSpec
 
@@ -79,15 +79,12 @@ class OnRay(OpenableData):
         """Its first samples here, all of them there.
 
         Raises:
-            UsageError: labels, which nobody there reads.
             Calib8Error: what can be wrong with data or options.
         """
-        if reading.labels is not None:
-            problem = "are not for data on a cluster"
-            raise UsageError(parameter("labels"), problem, "Leave them out")
         first = _first_of(self, inputs, reading)
-        settings = replace(reading, data=None, samples=None, threads=self.threads)
-        return replace(first, elsewhere=_There(self, tuple(inputs), settings, reading.samples))
+        settings = replace(reading, data=None, samples=None, labels=None, threads=self.threads)
+        there = _There(self, tuple(inputs), settings, reading.samples, first.labels)
+        return replace(first, elsewhere=there)
 
 
 def _first_of(data: OnRay, inputs: Sequence[TensorSpec], reading: Reading) -> Dataset:
@@ -99,10 +96,10 @@ def _first_of(data: OnRay, inputs: Sequence[TensorSpec], reading: Reading) -> Da
             raise UsageError("data", problem, "Give a ray.data.Dataset, a path or an address")
         source = partial(_rows, data)
     found = open_dataset(
-        source, inputs, reading.preprocess, samples=reading.samples, skip_bad=reading.skip_bad,
-        input_map=reading.input_map, transform=reading.transform,
+        source, inputs, reading.preprocess, labels=reading.labels, samples=reading.samples,
+        skip_bad=reading.skip_bad, input_map=reading.input_map, transform=reading.transform,
     )  # fmt: skip
-    return replace(found, source=str(data.data) if found.count is not None else "dataset")
+    return found if source is data.data else replace(found, source="dataset")
 
 
 def _rows(data: OnRay, most: int = 256) -> Iterator[Any]:
@@ -121,12 +118,24 @@ class _There:
         inputs: of the model.
         settings: how records become inputs.
         samples: at most so many.
+        labels: of the samples, see ``Dataset.labels``.
     """
 
     data: OnRay
     inputs: tuple[TensorSpec, ...]
     settings: Reading
     samples: int | None
+    labels: tuple[int | None, ...] = ()
+
+    @property
+    def mixed(self) -> bool:
+        """Whether machines may be of several kinds."""
+        return self.data.mixed
+
+    @property
+    def keeps(self) -> bool:
+        """Whether parts of statistics are kept."""
+        return self.data.checkpoint is not None
 
     def counted(
         self, model: ir.Model, tensors: Sequence[str], progress: Progress
@@ -161,7 +170,8 @@ class _Run:
         data = there.data
         # A worker needs to know how records become inputs; it runs no model but those of the work.
         empty = Gatherer.of_prepared(_no_model(), (), there.inputs, there.settings)
-        self._listed = listed_of(empty, data.data, data.column, there.samples)
+        listed = listed_of(empty, data.data, data.column, there.samples)
+        self._listed = None if listed is None else listed.labelled(there.labels, str(data.data))
         self._work = ray.put(work)
         self._watch = new_watch()
         self._joining = Joining(self._work, once=self._listed is not None)
@@ -185,12 +195,18 @@ class _Run:
     def _joined(self, rows: Callable[[], Iterator[tuple[str, bytes]]], counted: set[str]) -> bytes:
         """The rows of a pass; one that holds a key that was counted is left out, with all its keys."""
         found = NOTHING
-        for named, content in awaited(rows, self._look, self._watch.stop):
-            keys = named.split()
-            if self._joining.once and counted.intersection(keys):
-                continue
-            counted.update(keys)
-            found = self._joining.joined([found, content])
+        try:
+            for named, content in awaited(rows, self._look, self._watch.stop):
+                keys = named.split()
+                if self._joining.once and counted.intersection(keys):
+                    continue
+                counted.update(keys)
+                found = self._joining.joined([found, content])
+        except Exception as error:  # maybe that of a worker which stopped because of another one's
+            _, failure = self._watch.look()
+            if failure is None or failure is error:
+                raise
+            raise failure from error
         return found
 
     def _look(self) -> None:

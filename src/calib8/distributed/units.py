@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calib8.data.labelled_pieces import ArrayRows, FolderFiles
 from calib8.data.samples import DataSource
 from calib8.data.stored_arrays import StoredArray, open_arrays
 from calib8.data.stored_parts import StoredParts
@@ -34,6 +35,8 @@ class Unit:
         files: paths of pictures relative to the folder.
         rows: of the array file.
         stored: what lies in shards, Parquet files or elsewhere (``StoredParts.to_json``); then no more.
+        labels: of the samples, where they are known and wanted; empty: they come with them, or there are
+            none.
     """
 
     source: str
@@ -41,6 +44,7 @@ class Unit:
     files: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
     stored: str = ""
+    labels: tuple[int | None, ...] = ()
 
     @property
     def samples(self) -> int | None:
@@ -67,16 +71,18 @@ class Unit:
         return f"{self.source}[{self.rows[0]} … {self.rows[-1]}]"
 
     def to_json(self) -> str:
-        """As text."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """As text; without labels it is that of the statistics of these samples."""
+        held = asdict(self)
+        if not self.labels:
+            del held["labels"]
+        return json.dumps(held, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Unit:
         """What ``to_json`` gave."""
         fields: dict[str, Any] = json.loads(text)
-        return cls(
-            fields["source"], fields["stamp"], tuple(fields["files"]), tuple(fields["rows"]), fields["stored"]
-        )
+        several = {name: tuple(fields.get(name, ())) for name in ("files", "rows", "labels")}
+        return cls(**fields | several)
 
     def records(self) -> DataSource:
         """The samples, as ``Gatherer.add`` takes them.
@@ -85,15 +91,19 @@ class Unit:
             DataError: the source is not there, or changed since the unit was made.
         """
         if self.stored:
-            return StoredParts.from_json(self.stored)
+            return replace(StoredParts.from_json(self.stored), labels=self.labels)
         place = Path(self.source)
         if not place.exists():
             cure = "Put the data where every machine of the cluster sees them under one path"
             raise DataError(self.source, "is not there on a machine of the cluster", cure)
         if self.files:
             self._check(stamp_of([place / name for name in self.files]))
+            if self.labels:
+                return FolderFiles(place, self.files, self.labels)
             return [place / name for name in self.files]
         self._check(stamp_of([place]))
+        if self.labels:
+            return ArrayRows(place, self.rows, self.labels)
         arrays = open_arrays(place)
         return {name: _rows(arrays[name], self.rows) for name in arrays if name != "labels"}
 
