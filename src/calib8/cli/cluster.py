@@ -14,6 +14,7 @@ from calib8.errors import UsageError
 
 if TYPE_CHECKING:
     from calib8.data.reading import Reading
+    from calib8.distributed.choice import ClusterChoice
 
 _RAY_HELP: Final = (
     "Go through the data on a cluster of Ray: auto (RAY_ADDRESS, or one that runs on this machine), local "
@@ -24,6 +25,7 @@ _PARTS_HELP: Final = (
     "With --ray: keep what is done here, a folder that all machines see or an address such as "
     "s3://bucket/run; a run that is started again does not do it again."
 )
+_LABELS_HELP: Final = "With --ray: only machines with these labels of Ray's, such as cpu=icelake."
 _MIXED_HELP: Final = "With --ray: machines may be of several CPU types, whose statistics differ in last bits."
 
 
@@ -35,6 +37,19 @@ class ClusterOptions:
     workers: Annotated[int | None, option(CLUSTER, "--workers", "N", _WORKERS_HELP)] = None
     parts: Annotated[str | None, option(CLUSTER, "--parts", "DIR|URL", _PARTS_HELP)] = None
     mixed: Annotated[bool, option(CLUSTER, "--mixed", None, _MIXED_HELP)] = False
+    node_labels: Annotated[str | None, option(CLUSTER, "--node-labels", "KEY=VALUE,…", _LABELS_HELP)] = None
+
+    def choice(self, threads: int | None = None) -> ClusterChoice:
+        """The same for the rooms below; ``threads``: of a worker, None: one.
+
+        Raises:
+            UsageError: a count below 1, labels that are none.
+        """
+        from calib8.distributed.choice import ClusterChoice
+
+        labels = None if self.node_labels is None else labels_of(self.node_labels)
+        address = self.ray or "auto"
+        return ClusterChoice(address, self.workers, threads or 1, self.parts, self.mixed, labels)
 
     def spreading(self, threads: int | None) -> Callable[[Reading], AbstractContextManager[Reading]]:
         """``spread`` with so many threads of a worker."""
@@ -57,9 +72,7 @@ class ClusterOptions:
         from calib8.distributed.cluster import connected
         from calib8.distributed.on_ray import OnRay
 
-        data = OnRay(
-            reading.data, None, self.ray, self.workers, threads or 1, self.parts, self.mixed
-        )  # fmt: skip
+        data = OnRay(reading.data, cluster=self.choice(threads))
         with connected(self.ray):
             yield replace(reading, data=data)
 
@@ -79,7 +92,10 @@ def check_cluster(
         UsageError: it does not go; Ray is missing or too old.
     """
     if cluster.ray is None:
-        given = {"--workers": cluster.workers, "--parts": cluster.parts, "--mixed": cluster.mixed}
+        given = {
+            "--workers": cluster.workers, "--parts": cluster.parts, "--mixed": cluster.mixed,
+            "--node-labels": cluster.node_labels,
+        }  # fmt: skip
         refuse_together("no --ray", given, "Give --ray too")
         return
     refuse_together("--ray", beside, "Leave it out; --parts keeps what is done")
@@ -88,8 +104,23 @@ def check_cluster(
     if method == "ema":
         problem = "depends on the order of the samples, and a cluster keeps none"
         raise UsageError("--method ema", problem, "Use --method mean-minmax")
-    from calib8.distributed.choice import ClusterChoice
     from calib8.distributed.cluster import ray_there
 
-    ClusterChoice(cluster.ray, cluster.workers, 1, cluster.parts, cluster.mixed)
+    cluster.choice()
     ray_there()
+
+
+def labels_of(text: str) -> dict[str, str]:
+    """The labels of ``KEY=VALUE,…``.
+
+    Raises:
+        UsageError: one has no key or no value, or a key comes twice.
+    """
+    found = dict[str, str]()
+    for one in text.split(","):
+        key, _, value = (word.strip() for word in one.partition("="))
+        if not key or not value or key in found:
+            problem = f"'{one.strip()}' comes again" if key and value else f"'{one.strip()}' is no KEY=VALUE"
+            raise UsageError(f"--node-labels {text}", problem, "Give pairs with commas between")
+        found[key] = value
+    return found
