@@ -134,12 +134,14 @@ class Spread:
 
     def _keep(self, level: int, keys: str, content: Any) -> None:
         """Keeps a row until there are enough of them to join."""
-        rows = self._rows[level]
-        rows.append((keys, content))
-        last = self._by_actors and not level and not self._queue and not self._at_work
-        if len(rows) == ROWS_PER_CALL or last:
-            self._queue.appendleft(_joining(rows, level + 1))
-            del self._rows[level]
+        self._rows[level].append((keys, content))
+        if len(self._rows[level]) == ROWS_PER_CALL:
+            self._join(level)
+        elif self._by_actors and self._rows[0] and not (self._queue or self._at_work):
+            self._join(0)
+
+    def _join(self, level: int) -> None:
+        self._queue.appendleft(_joining(self._rows.pop(level), level + 1))
 
     def _give(self, actor: _Actor) -> None:
         """As much as an actor takes; one for which nothing is left ends."""
