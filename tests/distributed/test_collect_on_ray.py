@@ -43,7 +43,9 @@ def _small_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "SAMPLES_PER_UNIT", 2)
 
 
-def test_workers_give_the_bytes_of_one_process(ray: Any, files: list[Path], whole: bytes) -> None:
+def test_workers_give_the_bytes_of_one_process(
+    ray: Any, files: list[Path], whole: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
     told = list[tuple[str, int, int | None]]()
     found = collect(
         network(), files[0].parent, preprocess=RECIPE, workers=2, progress=lambda *one: told.append(one)
@@ -51,6 +53,7 @@ def test_workers_give_the_bytes_of_one_process(ray: Any, files: list[Path], whol
     assert found.to_bytes() == whole
     assert {(stage, total) for stage, _, total in told} == {("calibrating", 41)}
     assert [done for _, done, _ in told] == sorted({done for _, done, _ in told})
+    assert "core_worker" not in capfd.readouterr().err, "Ray has nothing to warn of"
 
 
 def test_parts_are_taken_from_the_checkpoint(

@@ -66,7 +66,8 @@ class Passes:
             max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD", **self._place()
         )
         most = max(1, min(self._workers, calls))
-        return Spread(lambda: kind.remote(self.equipment), most, by_actors=self.choice.checkpoint is not None)
+        by_actors = self.choice.checkpoint is not None
+        return Spread(kind.remote, self.equipment, most, by_actors=by_actors)
 
     @property
     def _workers(self) -> int:

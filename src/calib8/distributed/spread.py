@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from calib8.distributed.jobs import Row
 from calib8.distributed.watch import MOST_ATTEMPTS
+from calib8.distributed.workers import Equipment
 
 CALLS_PER_WORKER: Final = 2
 ROWS_PER_CALL: Final = 16
@@ -29,7 +30,7 @@ class _Call:
 
     Attributes:
         method: ``unit`` or ``joined``.
-        values: that it takes.
+        values: that it takes behind the equipment.
         level: how often what its row holds was joined.
         failed: how often it failed.
     """
@@ -60,16 +61,18 @@ class _Asked:
 class Spread:
     """One pass."""
 
-    def __init__(self, make: Callable[[], Any], most: int, *, by_actors: bool) -> None:
+    def __init__(self, make: Callable[[], Any], equipment: Equipment, most: int, *, by_actors: bool) -> None:
         """Nothing was given to any actor.
 
         Args:
             make: a new actor, a ``UnitWorker``.
+            equipment: of every actor.
             most: actors at once.
             by_actors: every row is read by an actor, whose failures are made good, and none by the driver
                 unless it was joined.
         """
-        self._make, self._most, self._by_actors = make, most, by_actors
+        self._make, self._equipment = make, equipment
+        self._most, self._by_actors = most, by_actors
         self._queue = deque[_Call]()
         self._asked = dict[Any, _Asked]()
         self._rows = defaultdict[int, list[tuple[str, Any]]](list)
@@ -151,7 +154,7 @@ class Spread:
         while self._queue and actor.calls < most:
             call = self._queue.popleft()
             method = getattr(actor.handle, call.method).options(num_returns=2)
-            keys, content = method.remote(*call.values)
+            keys, content = method.remote(self._equipment, *call.values)
             self._asked[keys] = _Asked(actor, call, content)
             actor.calls += 1
         if not actor.calls:

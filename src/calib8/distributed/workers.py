@@ -104,25 +104,37 @@ class Worker:
             raise told from error
 
 
-class UnitWorker(Worker):
-    """An actor that takes units as text, and rows to join."""
+class UnitWorker:
+    """An actor that takes units as text, and rows to join.
+
+    Every call brings the equipment, and the first one counts: Ray warns of actors that were made with
+    references and may be started again.
+    """
+
+    def __init__(self) -> None:
+        """Has nothing yet."""
+        self._worker: Worker | None = None
 
     def ready(self) -> None:
         """Tells that it is there."""
 
-    def unit(self, text: str) -> Row:
+    def unit(self, equipment: Equipment, text: str) -> Row:
         """The row of a unit."""
         unit = Unit.from_json(text)
-        return self.piece(unit.key, unit.name, unit.records)
+        return self._equipped(equipment).piece(unit.key, unit.name, unit.records)
 
-    def joined(self, keys: Sequence[str], *contents: bytes) -> Row:
+    def joined(self, equipment: Equipment, keys: Sequence[str], *contents: bytes) -> Row:
         """Several rows as one.
 
         Raises:
             Calib8Error: one is broken or gone, or they do not belong together.
             OSError: one could not be read this time.
         """
-        return Joined(self.job, zip(keys, contents, strict=True)).row()
+        return Joined(self._equipped(equipment).job, zip(keys, contents, strict=True)).row()
+
+    def _equipped(self, equipment: Equipment) -> Worker:
+        self._worker = self._worker or Worker(equipment)
+        return self._worker
 
 
 class BlockWorker(Worker):
