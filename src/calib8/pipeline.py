@@ -12,7 +12,7 @@ from calib8.autorange.chosen_table import chosen_table
 from calib8.autorange.samples import bytes_to_keep
 from calib8.calibration.decide import Wish, needs_bins, with_given
 from calib8.calibration.everywhere import gathered
-from calib8.calibration.gather import NOT_SAVED, Checkpointing, CheckpointWords, Gathered
+from calib8.calibration.gather import NOT_SAVED, Checkpointing, CheckpointWords, Gathered, Gathering
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.range_choice import RangeChoice, RangeWords
 from calib8.calibration.source import Model, Source, open_data, open_statistics, prepare_for_table
@@ -92,10 +92,8 @@ def collect_statistics(
     saving = requested(Checkpointing, words, checkpoint, field="checkpoint")
     part = None if shard is None else Shard(*shard)
     source, dataset = open_data(as_model(model, example_inputs), reading, keep_float=keep_float, shard=part)
-    found = gathered(
-        source.prepared.model, source.tensors, dataset, batch=reading.batch, threads=reading.threads,
-        shard=part, checkpoint=saving, progress=callback_of(progress),
-    )  # fmt: skip
+    how = Gathering(reading.batch, reading.threads, shard=part, checkpoint=saving)
+    found = gathered(source.prepared.model, source.tensors, dataset, how, callback_of(progress))
     return Collection(source.prepared, found.statistics, dataset, found.resumed, found.fallback)
 
 
@@ -223,12 +221,12 @@ def _gathered(
 ) -> Gathered:
     """Statistics of the data."""
     dataset = cast(Dataset, source.dataset)
-    return gathered(
-        source.prepared.model, source.tensors, dataset, batch=asked.reading.batch,
-        threads=asked.reading.threads, checkpoint=asked.saving, decay=wish.moving_decay,
+    how = Gathering(
+        asked.reading.batch, asked.reading.threads, wish.moving_decay, checkpoint=asked.saving,
         bins=asked.keep_statistics or needs_bins(wish, given), keep=asked.keep_samples,
-        keep_bytes=bytes_to_keep(meaning), progress=progress,
+        keep_bytes=bytes_to_keep(meaning),
     )  # fmt: skip
+    return gathered(source.prepared.model, source.tensors, dataset, how, progress)
 
 
 @draws_progress

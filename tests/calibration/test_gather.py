@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from calib8.calibration.checkpoint import Checkpoint
-from calib8.calibration.gather import Checkpointing, Gathered, gather
+from calib8.calibration.gather import Checkpointing, Gathered, Gathering, gather
 from calib8.calibration.origin import Origin, this_origin
 from calib8.calibration.statistics import Statistics
 from calib8.data.opening import open_dataset
@@ -58,17 +58,9 @@ def gone(
         if done >= stop:
             raise StoppedError
 
-    return gather(
-        model,
-        tensors,
-        dataset or opened(model),
-        batch=batch,
-        threads=1,
-        progress=silent if stop == 99 else progress,
-        decay=decay,
-        shard=shard,
-        checkpoint=Checkpointing(path, None if path is None else 1),
-    )
+    saving = Checkpointing(path, None if path is None else 1)
+    how = Gathering(batch, decay=decay, shard=shard, checkpoint=saving)
+    return gather(model, tensors, dataset or opened(model), how, silent if stop == 99 else progress)
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +119,7 @@ def test_a_bad_sample_ends_the_run_but_what_came_before_is_saved(model: ir.Model
     saving = Checkpointing(path, 100)
     for good in (4, 6):
         with pytest.raises(DataError, match="no array for input 'x'"):
-            gather(model, TENSORS, data(good), batch=1, threads=1, progress=silent, checkpoint=saving)
+            gather(model, TENSORS, data(good), Gathering(batch=1, checkpoint=saving))
         assert Checkpoint.load(path).mark.done == good
 
 

@@ -15,13 +15,12 @@ from calib8.autorange.check import float_outputs
 from calib8.autorange.samples import choose_samples, kept_samples
 from calib8.calibration import kept_runs as module
 from calib8.calibration.collect import Collector
-from calib8.calibration.gather import Gathered, gather
+from calib8.calibration.gather import Gathered, Gathering, gather
 from calib8.calibration.kept_runs import RunKeeper
 from calib8.data.opening import open_dataset
 from calib8.data.samples import Dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
-from calib8.progress import silent
 from calib8.repair import candidate as coding
 from calib8.repair import held_back
 from small_models import normal, onnx_model
@@ -43,9 +42,7 @@ def opened(model: ir.Model, order: list[int] | None = None) -> Dataset:
 
 
 def run(model: ir.Model, dataset: Dataset, keep: int = 24, batch: int | None = None) -> Gathered:
-    return gather(
-        model, ("x", "r", "a"), dataset, batch=batch, threads=2, progress=silent, bins=False, keep=keep
-    )
+    return gather(model, ("x", "r", "a"), dataset, Gathering(batch, 2, bins=False, keep=keep))
 
 
 @pytest.mark.parametrize("batch", [1, 3, 4, 60])

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 import calib8
 from calib8.cli import app
-from calib8.distributed import collect, listing
+from calib8.distributed import collect, listing, spread
+from calib8.distributed.jobs import Joined
 from calib8.errors import DataError, TableError, UsageError
 from small_nets import squeeze_excite
 
@@ -42,7 +43,9 @@ def _small_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "SAMPLES_PER_UNIT", 2)
 
 
-def test_workers_give_the_bytes_of_one_process(ray: Any, files: list[Path], whole: bytes) -> None:
+def test_workers_give_the_bytes_of_one_process(
+    ray: Any, files: list[Path], whole: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
     told = list[tuple[str, int, int | None]]()
     found = collect(
         network(), files[0].parent, preprocess=RECIPE, workers=2, progress=lambda *one: told.append(one)
@@ -50,6 +53,7 @@ def test_workers_give_the_bytes_of_one_process(ray: Any, files: list[Path], whol
     assert found.to_bytes() == whole
     assert {(stage, total) for stage, _, total in told} == {("calibrating", 41)}
     assert [done for _, done, _ in told] == sorted({done for _, done, _ in told})
+    assert "core_worker" not in capfd.readouterr().err, "Ray has nothing to warn of"
 
 
 def test_parts_are_taken_from_the_checkpoint(
@@ -78,6 +82,32 @@ def test_parts_are_taken_from_the_checkpoint(
 def np_file(folder: Path) -> Path:
     np.save(folder / "rows.npy", np.ones((3, 4, 8, 8), np.float32))
     return folder / "rows.npy"
+
+
+def test_many_rows_are_joined_by_workers(
+    ray: Any, files: list[Path], whole: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spread, "FEW_ROWS", 4)
+    monkeypatch.setattr(spread, "ROWS_PER_CALL", 3)
+    take, taken = Joined.take, list[int]()
+
+    def noted(self: Joined[Any], keys: str, content: bytes) -> None:
+        taken.append(len(keys.split()))
+        take(self, keys, content)
+
+    monkeypatch.setattr(Joined, "take", noted)
+    assert collect(network(), files[0].parent, preprocess=RECIPE, workers=2).to_bytes() == whole
+    assert sorted(taken) == [3, 9, 9], "of 21 units"
+
+
+def test_labels_choose_machines(ray: Any, files: list[Path], whole: bytes) -> None:
+    given: dict[str, Any] = {"preprocess": RECIPE, "workers": 1}
+    here = {"ray.io/node-id": ray.nodes()[0]["NodeID"]}
+    assert collect(network(), files[0].parent, node_labels=here, **given).to_bytes() == whole
+    with pytest.raises(UsageError, match=r"^node_labels: cpu=other is on no machine of the cluster"):
+        collect(network(), files[0].parent, node_labels={"cpu": "other"}, **given)
+    with pytest.raises(UsageError, match=r"^node_labels: are refused by Ray"):
+        collect(network(), files[0].parent, node_labels={"-cpu-": "other"}, **given)
 
 
 def test_a_bad_picture_ends_the_run_or_is_counted(

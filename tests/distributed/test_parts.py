@@ -11,9 +11,10 @@ import pytest
 import calib8
 from calib8.calibration.origin import Origin
 from calib8.data.samples import Skipped
-from calib8.distributed.merging import Merging
+from calib8.distributed.counting import Counting
+from calib8.distributed.jobs import Joined
 from calib8.distributed.part import MOST_NAMED, Part, merged
-from calib8.distributed.workers import KEYS, PART, key_of, row, rows_of
+from calib8.distributed.workers import CONTENT, KEYS, Joiner, as_batch, key_of, rows_of
 from calib8.errors import CalibrationError, DataError, TableError
 from small_nets import squeeze_excite
 
@@ -70,25 +71,30 @@ def test_what_is_no_part_is_told(parts: list[Part], cut: int) -> None:
 
 
 def test_rows_merge_each_key_once(parts: list[Part], whole: calib8.Statistics) -> None:
-    merging = Merging(None, mixed=False, once=True)
+    job = Counting(None, mixed=False, once=True)
     rows = [(name, part.to_bytes()) for name, part in zip("abcd", parts, strict=True)]
-    first = merging({KEYS: np.array(["a", "b"], object), PART: np.array([r[1] for r in rows[:2]], object)})
+    first = Joiner(job)(
+        {KEYS: np.array(["a", "b"], object), CONTENT: np.array([r[1] for r in rows[:2]], object)}
+    )
     assert list(first[KEYS]) == ["a b"]
-    keys, found = merging.taken([(first[KEYS][0], first[PART][0]), rows[1], rows[2], rows[0], rows[3]])
+    joined = Joined(job, [(first[KEYS][0], first[CONTENT][0]), rows[1], rows[2], rows[0], rows[3]])
+    keys, found = joined.keys, joined.total
     assert keys == ["a", "b", "c", "d"]
     assert found.statistics is not None and found.statistics.to_bytes() == whole.to_bytes()
 
 
 def test_a_row_that_shares_a_key_is_left_to_be_done_again(parts: list[Part]) -> None:
-    merging = Merging(None, mixed=False, once=True)
+    job = Counting(None, mixed=False, once=True)
     both = parts[1].merge(parts[2]).to_bytes()
-    keys, found = merging.taken([("b", parts[1].to_bytes()), ("b c", both), ("a", parts[0].to_bytes())])
+    joined = Joined(job, [("b", parts[1].to_bytes()), ("b c", both), ("a", parts[0].to_bytes())])
+    keys, found = joined.keys, joined.total
     assert keys == ["b", "a"] and found.samples == 5
 
 
 def test_blocks_of_the_data_may_be_equal(parts: list[Part]) -> None:
-    merging = Merging(None, mixed=False, once=False)
-    keys, found = merging.taken([("a", parts[0].to_bytes())] * 2)
+    job = Counting(None, mixed=False, once=False)
+    joined = Joined(job, [("a", parts[0].to_bytes())] * 2)
+    keys, found = joined.keys, joined.total
     assert keys == ["a", "a"] and found.samples == 4
 
 
@@ -97,8 +103,8 @@ def test_parts_of_two_kinds_of_machines_need_to_be_wanted(parts: list[Part]) -> 
     other = replace(parts[1], statistics=replace(parts[1].statistics, origins=(Origin("x", "1"),)))
     rows = [("a", parts[0].to_bytes()), ("b", other.to_bytes())]
     with pytest.raises(CalibrationError, match=r"^workers: .* last bits\. .*node_labels; mixed=True takes"):
-        Merging(None, mixed=False, once=True).taken(rows)
-    _, found = Merging(None, mixed=True, once=True).taken(rows)
+        Joined(Counting(None, mixed=False, once=True), rows)
+    found = Joined(Counting(None, mixed=True, once=True), rows).total
     assert found.statistics is not None and len(found.statistics.origins) == 2
 
 
@@ -124,4 +130,4 @@ def test_columns_of_a_block() -> None:
 
 
 def test_a_row_keeps_bytes_as_they_are() -> None:
-    assert row("a b", b"\x00\x01\x00")[PART][0] == b"\x00\x01\x00"
+    assert as_batch(("a b", b"\x00\x01\x00"))[CONTENT][0] == b"\x00\x01\x00"

@@ -11,11 +11,10 @@ from dataclasses import replace
 
 import onnx_ir as ir
 
-from calib8.calibration.gather import NOT_SAVED, Checkpointing, Gathered, gather
+from calib8.calibration.gather import Gathered, Gathering, gather
 from calib8.calibration.lowest import LowestWork, keep_here, lowest_wanted
 from calib8.calibration.moving import EMA
 from calib8.data.samples import Dataset
-from calib8.data.shards import Shard
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
 from calib8.progress import Progress
@@ -25,16 +24,8 @@ def gathered(
     model: ir.Model,
     tensors: Sequence[str],
     dataset: Dataset,
-    *,
-    batch: int | None,
-    threads: int,
+    how: Gathering,
     progress: Progress,
-    decay: float | None = None,
-    shard: Shard | None = None,
-    checkpoint: Checkpointing = NOT_SAVED,
-    bins: bool = True,
-    keep: int = 0,
-    keep_bytes: int | None = None,
 ) -> Gathered:
     """See ``calib8.calibration.gather.gather``.
 
@@ -43,34 +34,28 @@ def gathered(
         Calib8Error: as ``gather``, and what can be wrong elsewhere.
     """
     if dataset.elsewhere is None:
-        return gather(
-            model, tensors, dataset, batch=batch, threads=threads, progress=progress, decay=decay,
-            shard=shard, checkpoint=checkpoint, bins=bins, keep=keep, keep_bytes=keep_bytes,
-        )  # fmt: skip
-    _refuse(decay, shard, checkpoint)
+        return gather(model, tensors, dataset, how, progress)
+    _refuse(how)
     statistics, dataset.skipped[:] = dataset.elsewhere.counted(model, tensors, progress)
     if not statistics.samples:
         raise DataError(dataset.source, "gave no samples", "Give at least one")
     wanted = lowest_wanted(statistics.digests, dataset.rows_per_batch)
     found = dataset.elsewhere.found(LowestWork(wanted), "fetching samples", progress)
     keep_here(dataset, found, wanted)
-    if not keep:
+    if not how.keep:
         return Gathered(statistics)
     few = replace(dataset, elsewhere=None, count=len(found), skipped=[])
-    here = gather(
-        model, tensors, few, batch=batch, threads=threads, progress=progress, bins=False, keep=keep,
-        keep_bytes=keep_bytes,
-    )  # fmt: skip
+    here = gather(model, tensors, few, replace(how, bins=False), progress)
     return Gathered(statistics, kept=here.kept)
 
 
-def _refuse(decay: float | None, shard: Shard | None, checkpoint: Checkpointing) -> None:
+def _refuse(how: Gathering) -> None:
     where = "is not for data that lie elsewhere"
-    if decay is not None:
+    if how.decay is not None:
         problem = "depends on the order of the samples, and other machines keep none"
         raise UsageError(parameter("method", EMA), problem, f"Use {parameter('method', 'mean-minmax')}")
-    if shard is not None:
+    if how.shard is not None:
         raise UsageError(parameter("shard"), where, "Leave it out: every machine takes its part by itself")
-    if checkpoint:
+    if how.checkpoint:
         cure = "Name a place for the parts where the data are named"
         raise UsageError(parameter("checkpoint"), where, cure)

@@ -33,7 +33,7 @@ from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import model_hash
 from calib8.model.runtime import runtime_version
 from calib8.parameters import parameter
-from calib8.progress import Progress, SampleCounter, check_positive
+from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.requests import Request
 
 SECONDS_BETWEEN: Final = 10.0
@@ -89,6 +89,31 @@ class CheckpointWords(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class Gathering:
+    """How to go through a dataset.
+
+    Attributes:
+        batch, threads: matters of speed; no ``batch`` is what serves the model best.
+        decay: follow moving averages with it, one sample at a time; None: do not.
+        shard: which part of the data the dataset is.
+        checkpoint: go on with it, and keep it up to date. At the end it is complete, not removed.
+        bins: False for counts and extremes alone, which is faster; not with a checkpoint, which serves runs
+            that need more.
+        keep: so many samples of lowest digest, with the outputs of the model; not with a checkpoint.
+        keep_bytes: bytes that these may have, see ``calib8.calibration.kept_runs.RunKeeper``.
+    """
+
+    batch: int | None = None
+    threads: int = 1
+    decay: float | None = None
+    shard: Shard | None = None
+    checkpoint: Checkpointing = NOT_SAVED
+    bins: bool = True
+    keep: int = 0
+    keep_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Gathered:
     """What a run through a dataset gave.
 
@@ -111,16 +136,8 @@ def gather(
     model: ir.Model,
     tensors: Sequence[str],
     dataset: Dataset,
-    *,
-    batch: int | None,
-    threads: int,
-    progress: Progress,
-    decay: float | None = None,
-    shard: Shard | None = None,
-    checkpoint: Checkpointing = NOT_SAVED,
-    bins: bool = True,
-    keep: int = 0,
-    keep_bytes: int | None = None,
+    how: Gathering,
+    progress: Progress = silent,
 ) -> Gathered:
     """Statistics of the named tensors over a dataset.
 
@@ -128,24 +145,17 @@ def gather(
         model: a prepared float graph.
         tensors: what is looked at.
         dataset: the samples; afterwards its ``skipped`` has the bad ones of all runs.
-        batch, threads: matters of speed; no ``batch`` is what serves the model best.
+        how: see ``Gathering``.
         progress: see ``Progress``.
-        decay: follow moving averages with it, one sample at a time; None: do not.
-        shard: which part of the data ``dataset`` is.
-        checkpoint: go on with it, and keep it up to date. At the end it is complete, not removed.
-        bins: False for counts and extremes alone, which is faster; not with a checkpoint, which serves runs
-            that need more.
-        keep: so many samples of lowest digest, with the outputs of the model; not with a checkpoint.
-        keep_bytes: bytes that these may have, see ``calib8.calibration.kept_runs.RunKeeper``.
 
     Raises:
         DataError: bad data.
         TableError: the checkpoint is broken or belongs to another run.
         OutputError: the checkpoint cannot be written; what it had stays.
     """
-    keeper = _Keeper(checkpoint, model, tensors, dataset, decay, shard) if checkpoint else None
+    keeper = _Keeper(how, model, tensors, dataset) if how.checkpoint else None
     old = None if keeper is None else keeper.found
-    moving = None if decay is None else MovingExtremes(decay, old.averages if old else None)
+    moving = None if how.decay is None else MovingExtremes(how.decay, old.averages if old else None)
     rest = dataset if keeper is None else keeper.trail.dataset
     resumed = rest.taken
     seen = SampleCounter("calibrating", dataset.count, progress)
@@ -153,13 +163,13 @@ def gather(
         seen(resumed)
     log = DigestLog(rest)
     alone = keeper is None and dataset.rows_per_batch in (None, 1)
-    runs = RunKeeper(keep, keep_bytes) if keep and alone else None
+    runs = RunKeeper(how.keep, how.keep_bytes) if how.keep and alone else None
     with Collector(
-        model, tensors, threads=threads, bins=bins or keeper is not None, outputs=runs is not None
+        model, tensors, threads=how.threads, bins=how.bins or keeper is not None, outputs=runs is not None
     ) as collector:
         state = _State(collector, moving, old.statistics if old else None, preprocess_text(dataset), log)
-        most = 1 if decay is not None else batch or collector.batch_size
-        pieces = batches(log.dataset, most, threads)
+        most = 1 if moving is not None else how.batch or collector.batch_size
+        pieces = batches(log.dataset, most, how.threads)
         with closing(pieces if keeper is None else keeper.guarded(pieces, state)) as safe:
             for piece, digests, size in taken_in(collector, log, safe):
                 seen(size)
@@ -227,19 +237,11 @@ def preprocess_text(dataset: Dataset) -> str | None:
 class _Keeper:
     """Finds the checkpoint of a run and keeps it up to date."""
 
-    def __init__(
-        self,
-        settings: Checkpointing,
-        model: ir.Model,
-        tensors: Sequence[str],
-        dataset: Dataset,
-        decay: float | None,
-        shard: Shard | None,
-    ) -> None:
-        self._settings = settings
+    def __init__(self, how: Gathering, model: ir.Model, tensors: Sequence[str], dataset: Dataset) -> None:
+        self._settings = how.checkpoint
         preprocess = preprocess_text(dataset)
-        shard_text = None if shard is None else str(shard)
-        self._run = Run(preprocess, dataset.count, shard_text, decay, runtime_version())
+        shard_text = None if how.shard is None else str(how.shard)
+        self._run = Run(preprocess, dataset.count, shard_text, how.decay, runtime_version())
         self._waiting = 0
         self._next = time.monotonic() + SECONDS_BETWEEN
         self.found = self._load(model_hash(model), tensors)

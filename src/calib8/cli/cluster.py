@@ -14,6 +14,7 @@ from calib8.errors import UsageError
 
 if TYPE_CHECKING:
     from calib8.data.reading import Reading
+    from calib8.distributed.choice import ClusterChoice
 
 _RAY_HELP: Final = (
     "Go through the data on a cluster of Ray: auto (RAY_ADDRESS, or one that runs on this machine), local "
@@ -24,6 +25,7 @@ _PARTS_HELP: Final = (
     "With --ray: keep what is done here, a folder that all machines see or an address such as "
     "s3://bucket/run; a run that is started again does not do it again."
 )
+_LABELS_HELP: Final = "With --ray: only machines with these labels of Ray's, such as cpu=icelake."
 _MIXED_HELP: Final = "With --ray: machines may be of several CPU types, whose results differ in last bits."
 
 
@@ -34,6 +36,19 @@ class JudgingClusterOptions:
     ray: Annotated[str | None, option(CLUSTER, "--ray", "ADDRESS", _RAY_HELP)] = None
     workers: Annotated[int | None, option(CLUSTER, "--workers", "N", _WORKERS_HELP)] = None
     mixed: Annotated[bool, option(CLUSTER, "--mixed", None, _MIXED_HELP)] = False
+    node_labels: Annotated[str | None, option(CLUSTER, "--node-labels", "KEY=VALUE,…", _LABELS_HELP)] = None
+
+    def choice(self, threads: int | None = None) -> ClusterChoice:
+        """The same for the rooms below; ``threads``: of a worker, None: one.
+
+        Raises:
+            UsageError: a count below 1, labels that are none.
+        """
+        from calib8.distributed.choice import ClusterChoice
+
+        labels = None if self.node_labels is None else labels_of(self.node_labels)
+        address = self.ray or "auto"
+        return ClusterChoice(address, self.workers, threads or 1, self.kept_in, self.mixed, labels)
 
     @property
     def kept_in(self) -> str | None:
@@ -61,9 +76,7 @@ class JudgingClusterOptions:
         from calib8.distributed.cluster import connected
         from calib8.distributed.on_ray import OnRay
 
-        data = OnRay(
-            reading.data, None, self.ray, self.workers, threads or 1, self.kept_in, self.mixed
-        )  # fmt: skip
+        data = OnRay(reading.data, cluster=self.choice(threads))
         with connected(self.ray):
             yield replace(reading, data=data)
 
@@ -126,14 +139,31 @@ def check_judging_cluster(cluster: JudgingClusterOptions, task: str | None) -> N
 
 def _refuse_without(cluster: JudgingClusterOptions, more: Mapping[str, object]) -> None:
     """Refuses options of a cluster, ``more`` of them too, where there is none."""
-    given = {"--workers": cluster.workers, **more, "--mixed": cluster.mixed}
+    given = {
+        "--workers": cluster.workers, **more, "--mixed": cluster.mixed, "--node-labels": cluster.node_labels
+    }  # fmt: skip
     refuse_together("no --ray", given, "Give --ray too")
 
 
 def _check_there(cluster: JudgingClusterOptions) -> None:
     """Refuses options that cannot be, and a Ray that is missing or too old."""
-    from calib8.distributed.choice import ClusterChoice
     from calib8.distributed.cluster import ray_there
 
-    ClusterChoice(cluster.ray or "", cluster.workers, 1, cluster.kept_in, cluster.mixed)
+    cluster.choice()
     ray_there()
+
+
+def labels_of(text: str) -> dict[str, str]:
+    """The labels of ``KEY=VALUE,…``.
+
+    Raises:
+        UsageError: one has no key or no value, or a key comes twice.
+    """
+    found = dict[str, str]()
+    for one in text.split(","):
+        key, _, value = (word.strip() for word in one.partition("="))
+        if not key or not value or key in found:
+            problem = f"'{one.strip()}' comes again" if key and value else f"'{one.strip()}' is no KEY=VALUE"
+            raise UsageError(f"--node-labels {text}", problem, "Give pairs with commas between")
+        found[key] = value
+    return found

@@ -24,7 +24,7 @@ def ray_there() -> Any:
     """The package, imported.
 
     Raises:
-        UsageError: it is missing, too old, or lacks what reads data.
+        UsageError: it is missing or too old.
     """
     if find_spec("ray") is None:
         raise UsageError("Ray", "the package ray is not installed", _INSTALL)
@@ -34,10 +34,6 @@ def ray_there() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
-    try:
-        import ray.data
-    except ImportError as error:
-        raise UsageError("Ray", f"ray.data cannot be imported ({error})", _INSTALL) from error
     return ray
 
 

@@ -1,19 +1,12 @@
 """``collect``: statistics of data that the workers of a cluster read, the same bytes as those of one process.
 
-    prepare the model once  →  a pass over what is not done yet  →  merge rows  →  statistics
-                                      ▲                                │
-                                      └── what nobody counted ─────────┘
-
-The driver holds the model, the keys of what is to be done, and one part at a time.
+prepare the model once  →  a run (``run``) that counts, but for what is in the store  →  statistics
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from calib8.calibration.gatherer import Gatherer
@@ -22,17 +15,15 @@ from calib8.calibration.statistics import Statistics
 from calib8.data.items import InputMap, Transform
 from calib8.data.preprocess import Preprocess
 from calib8.distributed.choice import ClusterChoice, ClusterWords
-from calib8.distributed.cluster import cause_of, connected, ray_there
+from calib8.distributed.cluster import connected, ray_there
+from calib8.distributed.counting import Counting
 from calib8.distributed.listing import Listed, units_of
-from calib8.distributed.merging import Merging
 from calib8.distributed.part import Part
-from calib8.distributed.passes import Pass, Passes, check_node_labels
+from calib8.distributed.passes import check_node_labels
+from calib8.distributed.run import Run, plain_errors
 from calib8.distributed.run_record import RunRecord
 from calib8.distributed.store import PARTS, Store
-from calib8.distributed.waiting import awaited
-from calib8.distributed.watch import Told, new_watch
-from calib8.distributed.workers import Equipment
-from calib8.errors import Calib8Error, DataError, OutputError, UsageError
+from calib8.errors import DataError, UsageError
 from calib8.model.runtime import runtime_version
 from calib8.modules.given import Module, as_model
 from calib8.parameters import parameter
@@ -126,8 +117,15 @@ def gathered(
         check_node_labels(choice)
         store = choice.store
         kept = set[str]() if store is None else _agreed(gatherer, listed, store)
-        run = _Run(gatherer, choice, store, progress, listed.samples if listed else None)
-        found = run.blocks(dataset, column, kept) if listed is None else run.units(listed, kept)
+        job = Counting(store, choice.mixed, once=listed is not None)
+        run = Run(job, gatherer, choice, STAGE, progress, listed.samples if listed else None)
+        if listed is None:
+            found = run.blocks(dataset, column, frozenset(kept))
+        else:
+            if there := sorted(kept.intersection(unit.key for unit in listed.units)):
+                found = run.keys(there)
+                run.before = found.samples + found.bad
+            found = run.units(listed.units)
     if found.skipped and not gatherer.settings.skip_bad:
         bad = found.skipped[0]
         cure = f"Give another {PARTS}, or pass over it with {parameter('skip_bad', True)}"
@@ -156,89 +154,3 @@ def _agreed(gatherer: Gatherer, listed: Listed | None, store: Store) -> set[str]
         None if listed is None else listed.digest, runtime_version(),
     ).agree(store)  # fmt: skip
     return store.keys()
-
-
-@dataclass
-class _Run:
-    """One run: what all its passes share, and what was counted so far."""
-
-    gatherer: Gatherer
-    choice: ClusterChoice
-    store: Store | None
-    progress: Progress
-    total: int | None
-    found: Part = field(default_factory=Part)
-    counted: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        import ray
-
-        self.watch: Told = new_watch()
-        self.resumed, self.shown = 0, -1
-        self.reference = ray.put(self.gatherer)
-
-    def units(self, listed: Listed, kept: set[str]) -> Part:
-        """All units, those in the store without doing them again."""
-        passes, merging = self._passes(once=True)
-        left = {unit.key: unit for unit in listed.units}
-        there = sorted(left.keys() & kept)
-        if there:
-            self._take(merging, partial(passes.over_keys, there))
-            self.resumed = self.found.samples + self.found.bad
-        while rest := [unit for key, unit in left.items() if key not in self.counted]:
-            before = len(self.counted)
-            self._take(merging, partial(passes.over_units, rest))
-            if len(self.counted) == before:
-                raise DataError(rest[0].name, "was not done by any worker", "Start again")
-        return self.found
-
-    def blocks(self, dataset: Any, column: str | None, kept: set[str]) -> Part:
-        """All blocks of a dataset of Ray."""
-        passes, merging = self._passes(once=False)
-        self._take(merging, partial(passes.over_blocks, dataset, column, frozenset(kept)))
-        return self.found
-
-    def _passes(self, *, once: bool) -> tuple[Passes, Merging]:
-        merging = Merging(self.store, self.choice.mixed, once)
-        return Passes(Equipment(self.reference, self.store, self.watch), merging, self.choice), merging
-
-    def _take(self, merging: Merging, rows: Pass) -> None:
-        """Adds the rows of a pass; one that holds a key that was counted is left out, with all its keys."""
-        try:
-            for named, content in awaited(rows, self._look, self.watch.stop):
-                keys = named.split()
-                if merging.once and self.counted.intersection(keys):
-                    continue
-                self.counted.update(keys)
-                self.found = merging.merged([self.found, merging.part(keys, content)])
-        except Exception as error:  # maybe that of a worker which stopped because of another one's
-            _, failure = self.watch.look()
-            if failure is None or failure is error:
-                raise
-            raise failure from error
-
-    def _look(self) -> None:
-        """Tells how far all workers are; ends the run where one of them found what ends it."""
-        done, failure = self.watch.look()
-        if failure is not None:
-            raise failure
-        if done != self.shown:
-            self.shown = done
-            self.progress(STAGE, self.resumed + done, self.total)
-
-
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Errors of the cluster as those of one process."""
-    try:
-        yield
-    except Exception as error:  # Ray wraps what its workers raise in types of its own
-        cause = cause_of(error)
-        if cause is error and isinstance(error, Calib8Error):
-            raise
-        if isinstance(cause, Calib8Error):
-            raise cause from error
-        if isinstance(cause, OSError):
-            cure = "Look at the machine or store that it speaks of, then start again"
-            raise OutputError("cluster", f"could not go on ({cause})", cure) from error
-        raise

@@ -1,32 +1,33 @@
-"""Passes over data by workers of Ray: units or blocks in, merged rows out.
+"""Passes over data by workers of Ray: units or blocks in, joined rows out.
 
-    units   →  actors that hold the model  →  tasks that merge 16 rows  →  the driver
-
-Ray schedules, sends lost work again and moves rows; nothing here does.
+units    →  actors of ``spread``, which hold the model and join 16 rows to one            →  the driver
+blocks   →  an operator of Ray Data, whose actors hold the model  →  tasks that join rows →  the driver
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from calib8.distributed.choice import ClusterChoice
 from calib8.distributed.cluster import usable_workers
-from calib8.distributed.merging import ROWS_PER_TASK, Merging
+from calib8.distributed.jobs import Row
+from calib8.distributed.spread import ROWS_PER_CALL, Spread
 from calib8.distributed.units import Unit
 from calib8.distributed.watch import MOST_ATTEMPTS
-from calib8.distributed.workers import KEYS, PART, UNIT, BlockWorker, Equipment, UnitWorker
-from calib8.distributed.works import Joining, WorkOnBlocks, WorkOnUnits
+from calib8.distributed.workers import CONTENT, KEYS, BlockWorker, Equipment, Joiner, UnitWorker
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 
 ROWS_PER_BLOCK: Final = 256
-"""Rows of a dataset that are counted as one piece."""
+"""Rows of a dataset that are done as one piece."""
 
-WORKERS_PER_MERGING: Final = 8
-"""Workers whose parts one task can merge as they come."""
+WORKERS_PER_JOINING: Final = 8
+"""Workers whose rows one task can join as they come."""
 
 
 @dataclass(frozen=True)
@@ -35,110 +36,113 @@ class Passes:
 
     Attributes:
         equipment: of every worker.
-        merging: makes one row of several, in tasks.
         choice: how many workers there are, and where.
     """
 
     equipment: Equipment
-    merging: Merging | Joining
     choice: ClusterChoice
 
-    def over_units(self, units: Sequence[Unit]) -> Iterator[tuple[str, bytes]]:
-        """Keys and parts of units, merged to few rows."""
-        return self._by_units(UnitWorker, units, self.equipment)
+    def over_units(self, units: Sequence[Unit]) -> Iterator[Row]:
+        """Rows of units, joined to few."""
+        return self._spread(len(units)).units([unit.to_json() for unit in units])
 
-    def work_on_units(self, units: Sequence[Unit], work: Any) -> Iterator[tuple[str, bytes]]:
-        """Keys of units and what a work, given by its reference, finds of them, joined to few rows."""
-        return self._by_units(WorkOnUnits, units, self.equipment, work)
+    def over_keys(self, keys: Sequence[str]) -> Iterator[Row]:
+        """Rows of the store, joined to few."""
+        return self._spread(-(-len(keys) // ROWS_PER_CALL)).keys(keys)
 
-    def _by_units(self, worker: type, units: Sequence[Unit], *made_of: Any) -> Iterator[tuple[str, bytes]]:
-        import ray.data
-
-        rows = ray.data.from_items([{UNIT: unit.to_json()} for unit in units], override_num_blocks=len(units))
-        done = rows.map_batches(
-            worker, batch_size=1, fn_constructor_args=made_of, **self._as_workers(len(units))
-        )
-        yield from self._merged(done, len(units))
-
-    def over_keys(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        """Keys and parts of the store, merged to few rows."""
-        import ray.data
-
-        tasks = -(-len(keys) // ROWS_PER_TASK)
-        rows = ray.data.from_items([{KEYS: key, PART: b""} for key in keys], override_num_blocks=tasks)
-        yield from self._merged(rows, len(keys))
-
-    def over_blocks(
-        self, dataset: Any, column: str | None, done: frozenset[str]
-    ) -> Iterator[tuple[str, bytes]]:
-        """Keys and parts of a dataset, merged to few rows."""
-        return self._by_blocks(BlockWorker, dataset, self.equipment, column, done)
-
-    def work_on_blocks(self, dataset: Any, work: Any, column: str | None) -> Iterator[tuple[str, bytes]]:
-        """Keys of blocks and what a work, given by its reference, finds of them, joined to few rows."""
-        return self._by_blocks(WorkOnBlocks, dataset, self.equipment, work, column)
-
-    def _by_blocks(self, worker: type, dataset: Any, *made_of: Any) -> Iterator[tuple[str, bytes]]:
+    def over_blocks(self, dataset: Any, column: str | None, done: frozenset[str]) -> Iterator[Row]:
+        """Rows of a dataset of Ray, joined to few; ``done``: keys in the store."""
         found = dataset.map_batches(
-            worker, batch_size=ROWS_PER_BLOCK, fn_constructor_args=made_of, **self._as_workers(None)
+            BlockWorker, batch_size=ROWS_PER_BLOCK, batch_format="numpy",
+            fn_constructor_args=(self.equipment, column, done), compute=self._pool(),
+            **self._place(),
+        )  # fmt: skip
+        yield from self._joined(found)
+
+    def _spread(self, calls: int) -> Spread:
+        import ray
+
+        kind = ray.remote(UnitWorker).options(
+            max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD", **self._place()
         )
-        yield from self._merged(found, None)
+        most = max(1, min(self._workers, calls))
+        by_actors = self.choice.checkpoint is not None
+        return Spread(kind.remote, self.equipment, most, by_actors=by_actors)
 
     @property
-    def _from_store(self) -> bool:
-        """Whether parts are read while they are merged."""
-        return isinstance(self.merging, Merging) and self.merging.store is not None
+    def _workers(self) -> int:
+        return usable_workers(self.choice.workers, self.choice.threads)
 
-    def _as_workers(self, units: int | None) -> dict[str, Any]:
-        """Options of the operator whose actors hold the model."""
+    def _place(self) -> dict[str, Any]:
+        """What a worker needs of a machine."""
+        needs: dict[str, Any] = {"num_cpus": self.choice.threads}
+        if self.choice.node_labels:
+            needs["label_selector"] = dict(self.choice.node_labels)
+        return needs
+
+    def _pool(self) -> Any:
+        """The actors of Ray Data's operator."""
         from ray.data import ActorPoolStrategy
 
-        workers = usable_workers(self.choice.workers, self.choice.threads)
-        most = workers if units is None else max(1, min(workers, units))
         asked: dict[str, Any] = {
-            "min_size": 1, "max_size": most, "initial_size": most, "max_tasks_in_flight_per_actor": 2,
+            "min_size": 1, "max_size": self._workers, "initial_size": self._workers,
+            "max_tasks_in_flight_per_actor": 2,
         }  # fmt: skip
         known = inspect.signature(ActorPoolStrategy).parameters
-        pool = ActorPoolStrategy(**{name: value for name, value in asked.items() if name in known})
-        options: dict[str, Any] = {"compute": pool, "num_cpus": self.choice.threads, "batch_format": "numpy"}
-        if self.choice.node_labels:
-            options["label_selector"] = dict(self.choice.node_labels)
-        return options
+        return ActorPoolStrategy(**{name: value for name, value in asked.items() if name in known})
 
-    def _merged(self, rows: Any, many: int | None) -> Iterator[tuple[str, bytes]]:
-        """The rows of a dataset of parts, merged by tasks until they are few; those of a store once at least.
+    def _joined(self, rows: Any) -> Iterator[Row]:
+        """The rows of a dataset, joined by tasks until they are few; tasks are sent again, the driver is not.
 
         Two steps differ in what they ask of a machine: Ray makes one step of two that ask the same.
         """
         from ray.data import TaskPoolStrategy
 
-        levels = 2 if many is None or many > ROWS_PER_TASK**2 else int(many > ROWS_PER_TASK)
-        levels = max(levels, int(self._from_store))  # tasks are sent again, the driver is not
-        tasks = 1 + usable_workers(self.choice.workers, self.choice.threads) // WORKERS_PER_MERGING
-        for processors in (0.0, 0.001)[:levels]:
+        tasks = 1 + self._workers // WORKERS_PER_JOINING
+        for processors in (0.0, 0.001):
             rows = rows.map_batches(
-                self.merging, batch_size=ROWS_PER_TASK, batch_format="numpy", num_cpus=processors,
-                compute=TaskPoolStrategy(size=tasks), **_sent_again(rows),
+                Joiner(self.equipment.job), batch_size=ROWS_PER_CALL, batch_format="numpy",
+                num_cpus=processors, compute=TaskPoolStrategy(size=tasks), **_sent_again(rows),
             )  # fmt: skip
         with _quiet(rows):
             for row in rows.iter_rows():
-                yield str(row[KEYS]), bytes(row[PART])
+                yield str(row[KEYS]), bytes(row[CONTENT])
 
 
 def check_node_labels(choice: ClusterChoice) -> None:
-    """Refuses labels where this Ray knows none.
+    """Refuses labels that this Ray does not know or take, and those of no machine, on which all would wait.
 
     Raises:
-        UsageError: it does not.
+        UsageError: it is so.
     """
-    import ray.data
+    if not choice.node_labels:
+        return
+    import ray
 
-    if (
-        choice.node_labels
-        and "label_selector" not in inspect.signature(ray.data.Dataset.map_batches).parameters
-    ):
-        problem = f"are not known to Ray {ray.__version__}"
-        raise UsageError("node_labels", problem, "Use a newer Ray, or a cluster of machines of one kind")
+    given, kind = parameter("node_labels"), ray.remote(UnitWorker)
+    try:
+        kind.options(label_selector={})
+    except ValueError as error:
+        cure = "Use a newer Ray, or a cluster of machines of one kind"
+        raise UsageError(given, f"are not known to Ray {ray.__version__}", cure) from error
+    try:
+        kind.options(label_selector=dict(choice.node_labels))
+    except ValueError as error:
+        raise UsageError(
+            given, f"are refused by Ray ({error})", "Give keys and values as Ray has them"
+        ) from error
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    if not any(_has(node, choice.node_labels) for node in nodes):
+        told = ", ".join(f"{key}={value}" for key, value in choice.node_labels.items())
+        raise UsageError(given, f"{told} is on no machine of the cluster", "Give those of some machine")
+
+
+def _has(node: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a machine has all labels; of what selects in another way than by name only Ray can tell."""
+    had = node.get("Labels", {})
+    return bool(node["Alive"]) and all(
+        had.get(key) == value for key, value in labels.items() if re.fullmatch(r"[\w.-]+", value)
+    )
 
 
 def _sent_again(rows: Any) -> dict[str, Any]:
@@ -174,5 +178,5 @@ def _quiet(rows: Any) -> Iterator[None]:
         logger.setLevel(before)
 
 
-Pass = Callable[[], Iterable[tuple[str, bytes]]]
+Pass = Callable[[], Iterable[Row]]
 """A pass that begins when it is called."""

@@ -76,8 +76,8 @@ class Told:
         return 1 if found is None else int(found)
 
     def done(self, key: str, samples: int) -> None:
-        """See ``Watch.done``."""
-        self._ask(self._actor.done, key, samples)
+        """See ``Watch.done``; nobody waits until it is told."""
+        self._actor.done.remote(key, samples)
 
     def fail(self, error: Calib8Error) -> None:
         """See ``Watch.fail``."""

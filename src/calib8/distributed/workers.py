@@ -1,9 +1,7 @@
-"""Workers: each has the prepared model once, takes units or blocks one after the other, and gives parts.
+"""Workers: each has the prepared model once, and does its job with one piece after the other.
 
-    unit    →  its samples, which the worker reads itself  →  statistics  →  row {keys, part}
-    block   →  its samples, which Ray brings               →  statistics  →  row {keys, part}
-
-With a store the part is written there and the row has no bytes.
+unit    →  its samples, which the worker reads itself  →  row {keys, content}
+block   →  its samples, which Ray brings               →  row {keys, content}
 """
 
 from __future__ import annotations
@@ -20,18 +18,16 @@ import numpy.typing as npt
 from calib8.calibration.gatherer import Gatherer
 from calib8.data.fingerprints import array_fingerprint
 from calib8.data.samples import DataSource
-from calib8.distributed.part import Part
-from calib8.distributed.store import SUFFIX, Store
+from calib8.distributed.jobs import Job, Joined, Row
 from calib8.distributed.units import Unit
 from calib8.distributed.watch import MOST_ATTEMPTS, Told
 from calib8.errors import Calib8Error, DataError
 
 Rows: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
-UNIT: Final = "unit"
 KEYS: Final = "keys"
-PART: Final = "part"
-"""Columns: a unit as text; the keys of what a part holds, with spaces between; the part as bytes."""
+CONTENT: Final = "content"
+"""Columns of rows in a dataset of Ray."""
 
 
 class StoppedError(Exception):
@@ -44,17 +40,17 @@ class Equipment:
 
     Attributes:
         gatherer: the reference of one with the prepared model, in Ray's object store.
-        store: where parts are kept; None: they go into rows.
+        job: what is done with every piece.
         watch: what is told of the work.
     """
 
     gatherer: Any
-    store: Store | None
+    job: Job[Any]
     watch: Told
 
 
 class Worker:
-    """Counts samples and makes parts of them.
+    """Does a job.
 
     Attributes:
         gatherer: has the prepared model, and how records become inputs.
@@ -66,9 +62,9 @@ class Worker:
         import ray
 
         self.gatherer: Gatherer = ray.get(equipment.gatherer)
-        self._store, self.watch = equipment.store, equipment.watch
+        self.job, self.watch = equipment.job, equipment.watch
 
-    def part(self, key: str, name: str, records: Callable[[], DataSource]) -> Rows:
+    def piece(self, key: str, name: str, records: Callable[[], DataSource]) -> Row:
         """The row of a piece of work.
 
         Args:
@@ -78,20 +74,12 @@ class Worker:
 
         Raises:
             Calib8Error: the samples do not fit the model, or cannot be read or written to the end.
-            OSError: they could not be read or written this time; Ray sends the piece again.
+            OSError: they could not be read or written this time, and may be another time.
         """
         with self.told(key, name):
-            samples = self.gatherer.add(records())
-            skipped = list(self.gatherer.skipped)
-            found = self.gatherer.take() if samples else None
-            self.gatherer.skipped.clear()
-            made = Part.of(samples, skipped, found)
-            content = made.to_bytes()
-            if self._store is not None:
-                self._store.write(key + SUFFIX, content)
-                content = b""
-        self.watch.done(key, made.samples + made.bad)
-        return row(key, content)
+            content, samples = self.job.over(self.gatherer, key, records)
+        self.watch.done(key, samples)
+        return key, content
 
     @contextmanager
     def told(self, key: str, name: str) -> Iterator[None]:
@@ -116,13 +104,37 @@ class Worker:
             raise told from error
 
 
-class UnitWorker(Worker):
-    """Takes units: a batch of one row with a unit as text."""
+class UnitWorker:
+    """An actor that takes units as text, and rows to join.
 
-    def __call__(self, batch: Rows) -> Rows:
-        """The row of the unit's part."""
-        unit = Unit.from_json(str(batch[UNIT][0]))
-        return self.part(unit.key, unit.name, unit.records)
+    Every call brings the equipment, and the first one counts: Ray warns of actors that were made with
+    references and may be started again.
+    """
+
+    def __init__(self) -> None:
+        """Has nothing yet."""
+        self._worker: Worker | None = None
+
+    def ready(self) -> None:
+        """Tells that it is there."""
+
+    def unit(self, equipment: Equipment, text: str) -> Row:
+        """The row of a unit."""
+        unit = Unit.from_json(text)
+        return self._equipped(equipment).piece(unit.key, unit.name, unit.records)
+
+    def joined(self, equipment: Equipment, keys: Sequence[str], *contents: bytes) -> Row:
+        """Several rows as one.
+
+        Raises:
+            Calib8Error: one is broken or gone, or they do not belong together.
+            OSError: one could not be read this time.
+        """
+        return Joined(self._equipped(equipment).job, zip(keys, contents, strict=True)).row()
+
+    def _equipped(self, equipment: Equipment) -> Worker:
+        self._worker = self._worker or Worker(equipment)
+        return self._worker
 
 
 class BlockWorker(Worker):
@@ -134,18 +146,29 @@ class BlockWorker(Worker):
         self._column, self._done = column, done
 
     def __call__(self, batch: Rows) -> Rows:
-        """The row of the block's part."""
+        """The row of the block."""
         records = rows_of(batch, self._column)
         key = key_of(records)
         if key in self._done:
             self.watch.done(key, len(records))
-            return row(key, b"")
-        return self.part(key, f"a block of {len(records)} rows", lambda: records)
+            return as_batch((key, b""))
+        return as_batch(self.piece(key, f"a block of {len(records)} rows", lambda: records))
 
 
-def row(keys: str, content: bytes) -> Rows:
-    """A row of what was made."""
-    return {KEYS: np.array([keys], object), PART: np.array([content], object)}
+@dataclass(frozen=True)
+class Joiner:
+    """Joins rows that come as batches of a dataset of Ray."""
+
+    job: Job[Any]
+
+    def __call__(self, batch: Rows) -> Rows:
+        """Several rows as one."""
+        return as_batch(Joined(self.job, zip(batch[KEYS], batch[CONTENT], strict=True)).row())
+
+
+def as_batch(row: Row) -> Rows:
+    """A row as a batch."""
+    return {KEYS: np.array([row[0]], object), CONTENT: np.array([row[1]], object)}
 
 
 def rows_of(batch: Mapping[str, npt.NDArray[Any]], column: str | None) -> list[Any]:

@@ -25,7 +25,7 @@ from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_sample
 from calib8.autorange.score_ranges import whole_scores
 from calib8.calibration.decide import Wish, decide
 from calib8.calibration.functions_behind import functions_behind
-from calib8.calibration.gather import Checkpointing, gather
+from calib8.calibration.gather import Checkpointing, Gathering, gather
 from calib8.calibration.ranges import BEHIND
 from calib8.calibration.ranges.mse_behind import Function
 from calib8.calibration.source import tensors_to_calibrate
@@ -111,10 +111,8 @@ class Recipes:
                 return Statistics.load(path)
         part = self.folder.path / _PART
         tensors = tensors_to_calibrate(self.prepared.model, self.keep_float)
-        found = gather(
-            self.prepared.model, tensors, self.dataset, batch=None, threads=self.threads,
-            progress=self.progress, checkpoint=Checkpointing(part),
-        )  # fmt: skip
+        how = Gathering(threads=self.threads, checkpoint=Checkpointing(part))
+        found = gather(self.prepared.model, tensors, self.dataset, how, self.progress)
         found.statistics.save(path)
         part.unlink(missing_ok=True)
         return found.statistics
