@@ -25,8 +25,10 @@ from calib8.calibration.origin import this_origin
 from calib8.cli.documents import evaluation_document
 from calib8.distributed import OnRay, listing, on_ray
 from calib8.distributed.collecting import listed_of
-from calib8.distributed.workers import PART, UNIT, Equipment
-from calib8.distributed.works import Joining, WorkOnUnits
+from calib8.distributed.jobs import Joined
+from calib8.distributed.units import Unit
+from calib8.distributed.workers import Equipment, Worker
+from calib8.distributed.works import Finding
 from calib8.errors import CrashError, DataError, UsageError
 from calib8.model.runtime import Session
 from judged_pictures import (
@@ -76,17 +78,15 @@ def found_by_workers(there: Any, work: Any, stage: str, progress: Any) -> Any:
     empty = Gatherer.of_prepared(on_ray._no_model(), (), there.inputs, there.settings)
     listed = listed_of(empty, there.data.data, None, there.samples)
     assert listed is not None and len(listed.units) > 1
-    watch = Watching()
-    workers = [WorkOnUnits(Equipment(through(empty), None, watch), through(work)) for _ in range(2)]
+    watch, job = Watching(), Finding(through(work), once=True)
+    workers = [Worker(Equipment(through(empty), through(job), watch)) for _ in range(2)]
     rows = [
-        workers[number % 2]({UNIT: np.array([unit.to_json()], object)})
+        workers[number % 2].piece(unit.key, unit.name, Unit.from_json(unit.to_json()).records)
         for number, unit in enumerate(listed.labelled(there.labels, "data").units)
     ]
-    parts = [bytes(row[PART][0]) for row in rows]
-    random.Random(len(parts)).shuffle(parts)
-    joining = Joining(through(work), once=True)
+    random.Random(len(rows)).shuffle(rows)
     progress(stage, watch.samples, listed.samples)
-    return pickle.loads(joining.joined([joining.joined(parts[:2]), joining.joined(parts[2:])]))
+    return Joined(job, [Joined(job, rows[:2]).row(), Joined(job, rows[2:]).row()]).total
 
 
 @pytest.fixture(autouse=True)

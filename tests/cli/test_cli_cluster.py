@@ -99,7 +99,8 @@ def test_evaluate_tells_of_a_cluster_what_it_tells_of_one_process(
     asked = []
 
     def found(there, work, stage, progress):
-        asked.append((there.data.ray, there.data.workers, there.data.threads, there.data.mixed))
+        choice = there.data.cluster
+        asked.append((choice.ray, choice.workers, choice.threads, choice.mixed))
         listed = units_of(
             str(images), Gatherer.of_prepared(on_ray._no_model(), (), there.inputs, there.settings), None
         )

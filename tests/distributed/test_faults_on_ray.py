@@ -97,7 +97,7 @@ def workers_of(cluster: Any) -> list[int]:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):
             continue
-        if parent in raylets and b"UnitWorker" in title:
+        if parent in raylets and b"unit_row" in title:
             found.append(int(entry.name))
     return found
 

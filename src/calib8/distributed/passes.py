@@ -1,6 +1,6 @@
 """Passes over data by workers of Ray: units or blocks in, joined rows out.
 
-units    →  actors of ``spread``, which hold the model and join 16 rows to one            →  the driver
+units    →  tasks of ``spread``, whose processes hold the model, and tasks that join rows →  the driver
 blocks   →  an operator of Ray Data, whose actors hold the model  →  tasks that join rows →  the driver
 """
 
@@ -16,10 +16,10 @@ from typing import Any, Final
 from calib8.distributed.choice import ClusterChoice
 from calib8.distributed.cluster import usable_workers
 from calib8.distributed.jobs import Row
-from calib8.distributed.spread import ROWS_PER_CALL, Spread
+from calib8.distributed.spread import ROWS_PER_TASK, Spread
 from calib8.distributed.units import Unit
 from calib8.distributed.watch import MOST_ATTEMPTS
-from calib8.distributed.workers import CONTENT, KEYS, BlockWorker, Equipment, Joiner, UnitWorker
+from calib8.distributed.workers import CONTENT, KEYS, BlockWorker, Equipment, Joiner, unit_row
 from calib8.errors import UsageError
 from calib8.parameters import parameter
 
@@ -44,11 +44,11 @@ class Passes:
 
     def over_units(self, units: Sequence[Unit]) -> Iterator[Row]:
         """Rows of units, joined to few."""
-        return self._spread(len(units)).units([unit.to_json() for unit in units])
+        return self._spread().units([unit.to_json() for unit in units])
 
     def over_keys(self, keys: Sequence[str]) -> Iterator[Row]:
         """Rows of the store, joined to few."""
-        return self._spread(-(-len(keys) // ROWS_PER_CALL)).keys(keys)
+        return self._spread().keys(keys)
 
     def over_blocks(self, dataset: Any, column: str | None, done: frozenset[str]) -> Iterator[Row]:
         """Rows of a dataset of Ray, joined to few; ``done``: keys in the store."""
@@ -59,15 +59,10 @@ class Passes:
         )  # fmt: skip
         yield from self._joined(found)
 
-    def _spread(self, calls: int) -> Spread:
-        import ray
-
-        kind = ray.remote(UnitWorker).options(
-            max_restarts=-1, max_task_retries=-1, scheduling_strategy="SPREAD", **self._place()
-        )
-        most = max(1, min(self._workers, calls))
-        by_actors = self.choice.checkpoint is not None
-        return Spread(kind.remote, self.equipment, most, by_actors=by_actors)
+    def _spread(self) -> Spread:
+        """Where all machines work, Ray always has tasks that wait for room."""
+        at_once = self._workers if self.choice.workers else 2 * self._workers
+        return Spread(self.equipment, at_once, self._place(), by_tasks=self.choice.checkpoint is not None)
 
     @property
     def _workers(self) -> int:
@@ -101,7 +96,7 @@ class Passes:
         tasks = 1 + self._workers // WORKERS_PER_JOINING
         for processors in (0.0, 0.001):
             rows = rows.map_batches(
-                Joiner(self.equipment.job), batch_size=ROWS_PER_CALL, batch_format="numpy",
+                Joiner(self.equipment.job), batch_size=ROWS_PER_TASK, batch_format="numpy",
                 num_cpus=processors, compute=TaskPoolStrategy(size=tasks), **_sent_again(rows),
             )  # fmt: skip
         with _quiet(rows):
@@ -119,7 +114,7 @@ def check_node_labels(choice: ClusterChoice) -> None:
         return
     import ray
 
-    given, kind = parameter("node_labels"), ray.remote(UnitWorker)
+    given, kind = parameter("node_labels"), ray.remote(unit_row)
     try:
         kind.options(label_selector={})
     except ValueError as error:

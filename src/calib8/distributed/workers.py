@@ -104,37 +104,39 @@ class Worker:
             raise told from error
 
 
-class UnitWorker:
-    """An actor that takes units as text, and rows to join.
+_EQUIPPED: Final = dict[Any, Worker]()
+"""The worker of this process for the latest run, by the reference of its model."""
 
-    Every call brings the equipment, and the first one counts: Ray warns of actors that were made with
-    references and may be started again.
+
+def unit_row(equipment: Equipment, text: str) -> Row:
+    """A task: the row of a unit, given as text.
+
+    Raises:
+        Calib8Error, OSError: see ``Worker.piece``.
     """
+    unit = Unit.from_json(text)
+    return _equipped(equipment).piece(unit.key, unit.name, unit.records)
 
-    def __init__(self) -> None:
-        """Has nothing yet."""
-        self._worker: Worker | None = None
 
-    def ready(self) -> None:
-        """Tells that it is there."""
+def joined_row(equipment: Equipment, keys: Sequence[str], *contents: bytes) -> Row:
+    """A task: several rows as one.
 
-    def unit(self, equipment: Equipment, text: str) -> Row:
-        """The row of a unit."""
-        unit = Unit.from_json(text)
-        return self._equipped(equipment).piece(unit.key, unit.name, unit.records)
+    Raises:
+        Calib8Error: one is broken or gone, or they do not belong together.
+        OSError: one could not be read this time.
+    """
+    return Joined(equipment.job, zip(keys, contents, strict=True)).row()
 
-    def joined(self, equipment: Equipment, keys: Sequence[str], *contents: bytes) -> Row:
-        """Several rows as one.
 
-        Raises:
-            Calib8Error: one is broken or gone, or they do not belong together.
-            OSError: one could not be read this time.
-        """
-        return Joined(self._equipped(equipment).job, zip(keys, contents, strict=True)).row()
-
-    def _equipped(self, equipment: Equipment) -> Worker:
-        self._worker = self._worker or Worker(equipment)
-        return self._worker
+def _equipped(equipment: Equipment) -> Worker:
+    """A process does many units; it opens the model with the first one."""
+    found = _EQUIPPED.get(equipment.gatherer)
+    if found is None:
+        for worker in _EQUIPPED.values():
+            worker.gatherer.close()
+        _EQUIPPED.clear()
+        _EQUIPPED[equipment.gatherer] = found = Worker(equipment)
+    return found
 
 
 class BlockWorker(Worker):
