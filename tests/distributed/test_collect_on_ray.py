@@ -88,7 +88,7 @@ def test_many_rows_are_joined_by_workers(
     ray: Any, files: list[Path], whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spread, "FEW_ROWS", 4)
-    monkeypatch.setattr(spread, "ROWS_PER_CALL", 3)
+    monkeypatch.setattr(spread, "ROWS_PER_TASK", 3)
     take, taken = Joined.take, list[int]()
 
     def noted(self: Joined[Any], keys: str, content: bytes) -> None:
@@ -132,6 +132,20 @@ def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
     assert found.to_bytes() == expected.to_bytes()
     with pytest.raises(DataError, match=r"has no column 'jpg', it has data"):
         collect(model, dataset, column="jpg", workers=1)
+
+
+def test_a_dataset_that_is_made_on_the_way(ray: Any) -> None:
+    """What makes its rows needs a processor, of which workers would take all."""
+
+    def made(batch: dict[str, Any]) -> dict[str, Any]:
+        return {"x": batch["id"].astype(np.float32).reshape(-1, 1, 1, 1) + np.zeros((12, 12), np.float32)}
+
+    dataset = ray.data.range(600, override_num_blocks=60).map_batches(made)
+    rows = made({"id": np.arange(600)})["x"]
+    expected = calib8.collect_statistics(network(), [{"x": row[None]} for row in rows]).statistics
+    assert collect(network(), dataset, column="x", workers=2).to_bytes() == expected.to_bytes()
+    with pytest.raises(UsageError, match="has 2 processors, all of which a worker takes"):
+        collect(network(), dataset, column="x", threads=2)
 
 
 def test_encoded_pictures_of_a_dataset(ray: Any, files: list[Path], whole: bytes, tmp_path: Path) -> None:

@@ -81,6 +81,19 @@ def usable_workers(workers: int | None, threads: int) -> int:
     return workers or most
 
 
+def check_room_beside(threads: int) -> None:
+    """Refuses a worker beside which the cluster has no processor left, for tasks that read a dataset.
+
+    Raises:
+        UsageError: it is so.
+    """
+    processors = int(ray_there().cluster_resources().get("CPU", 0))
+    if processors <= threads:
+        problem = f"has {processors} processors, all of which a worker takes: nothing could read the dataset"
+        cure = "Add a machine, or give the path of the data in place of a dataset of Ray"
+        raise UsageError("cluster", problem, cure)
+
+
 def cause_of(error: BaseException) -> BaseException:
     """What really happened, where Ray has wrapped it: a ``Calib8Error`` wherever there is one.
 

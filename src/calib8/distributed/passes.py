@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calib8.distributed.choice import ClusterChoice
-from calib8.distributed.cluster import usable_workers
+from calib8.distributed.cluster import check_room_beside, usable_workers
 from calib8.distributed.jobs import Row
 from calib8.distributed.spread import ROWS_PER_TASK, Spread
 from calib8.distributed.units import Unit
@@ -51,7 +51,12 @@ class Passes:
         return self._spread().keys(keys)
 
     def over_blocks(self, dataset: Any, column: str | None, done: frozenset[str]) -> Iterator[Row]:
-        """Rows of a dataset of Ray, joined to few; ``done``: keys in the store."""
+        """Rows of a dataset of Ray, joined to few; ``done``: keys in the store.
+
+        Raises:
+            UsageError: a worker would leave no processor for what makes the dataset, and wait for ever.
+        """
+        check_room_beside(self.choice.threads)
         found = dataset.map_batches(
             BlockWorker, batch_size=ROWS_PER_BLOCK, batch_format="numpy",
             fn_constructor_args=(self.equipment, column, done), compute=self._pool(),
@@ -76,12 +81,11 @@ class Passes:
         return needs
 
     def _pool(self) -> Any:
-        """The actors of Ray Data's operator."""
+        """The actors of Ray Data's operator: as many as it finds room for beside what makes the dataset."""
         from ray.data import ActorPoolStrategy
 
         asked: dict[str, Any] = {
-            "min_size": 1, "max_size": self._workers, "initial_size": self._workers,
-            "max_tasks_in_flight_per_actor": 2,
+            "min_size": 1, "max_size": self._workers, "max_tasks_in_flight_per_actor": 2,
         }  # fmt: skip
         known = inspect.signature(ActorPoolStrategy).parameters
         return ActorPoolStrategy(**{name: value for name, value in asked.items() if name in known})
@@ -89,15 +93,16 @@ class Passes:
     def _joined(self, rows: Any) -> Iterator[Row]:
         """The rows of a dataset, joined by tasks until they are few; tasks are sent again, the driver is not.
 
-        Two steps differ in what they ask of a machine: Ray makes one step of two that ask the same.
+        Two steps differ in what they ask of a machine: Ray makes one step of two that ask the same. Neither
+        asks for a processor: workers may hold all of them until somebody takes their rows.
         """
         from ray.data import TaskPoolStrategy
 
         tasks = 1 + self._workers // WORKERS_PER_JOINING
-        for processors in (0.0, 0.001):
+        for more in ({}, {"memory": 1}):
             rows = rows.map_batches(
                 Joiner(self.equipment.job), batch_size=ROWS_PER_TASK, batch_format="numpy",
-                num_cpus=processors, compute=TaskPoolStrategy(size=tasks), **_sent_again(rows),
+                num_cpus=0, compute=TaskPoolStrategy(size=tasks), **more, **_sent_again(rows),
             )  # fmt: skip
         with _quiet(rows):
             for row in rows.iter_rows():
