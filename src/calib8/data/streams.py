@@ -59,7 +59,7 @@ def stream_of(data: Any, samples: int | None) -> Stream:
     """
     if isinstance(data, type):  # a class is a function that makes an object
         return Stream(lambda: _returned(data))
-    if callable(getattr(data, "get_next", None)):  # ONNX Runtime's CalibrationDataReader
+    if _is_reader(data):
         return Stream(lambda: iter(data.get_next, None), once=True)
     if isinstance(data, Iterator):
         return Stream(lambda: data, once=True)
@@ -73,6 +73,18 @@ def stream_of(data: Any, samples: int | None) -> Stream:
     if callable(data):
         return Stream(lambda: _returned(data))
     raise no_source(data)
+
+
+def comes_once(data: object) -> bool:
+    """Whether the samples of an object cannot be had again, or not in the same order."""
+    return not isinstance(data, type) and (
+        _is_reader(data) or isinstance(data, Iterator) or (not _is_numbered(data) and shuffles(data))
+    )
+
+
+def _is_reader(data: object) -> bool:
+    """ONNX Runtime's ``CalibrationDataReader``, or what looks like one."""
+    return callable(getattr(data, "get_next", None))
 
 
 def no_source(data: object) -> UsageError:
