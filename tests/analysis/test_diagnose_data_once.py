@@ -1,4 +1,4 @@
-"""diagnose opens its data several times: those that can be read once are read once, no further than needed."""
+"""diagnose opens its data several times: what can be read once is read once, no further than needed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from needed import needed
 
 ROWS = np.concatenate([feeds["x"] for feeds in samples()])
 ITEMS = list(ROWS[:, None])
-"""The same rows as a list, which can be read again. Which of them are looked at closely is told by what an item
-looks like: rows of one array are others."""
+"""The same rows as a list, which can be read again. Which of them are looked at closely is told by what an
+item looks like: rows of one array are others."""
 
 
 def figures(found: Treatment) -> object:

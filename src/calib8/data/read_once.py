@@ -1,8 +1,8 @@
-"""Data that can be read once, for commands that open their data several times: read once, kept for all of them.
+"""Data that can be read once, for commands that open their data several times: read once, kept for each.
 
 A generator, ONNX Runtime's calibration reader and a shuffling loader give their samples once, or each time in
-another order. Every opening of a ``ReadOnce`` gives the same samples; further ones are taken as they are asked
-for.
+another order. Every opening of a ``ReadOnce`` gives the same samples; further ones are taken as they are
+asked for.
 """
 
 from __future__ import annotations
