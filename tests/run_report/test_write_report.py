@@ -98,7 +98,7 @@ def used_up(data: np.ndarray) -> Iterator[np.ndarray]:
         (lambda data: iter(()), "gave no samples"),
         (lambda data: data[:, :1], "has float32 1×1×"),
         (lambda data: data[:, 0], "has float32 1×"),
-        (lambda data: [*data[:3], data[0, :1]], "sample 3: has float32 1×1×8×8"),
+        (lambda data: [*data[:3], data[0, :1]], "sample 3: has float32 1×8×8"),
         (lambda data: {"y": data}, "but no 'x'"),
     ],
 )
