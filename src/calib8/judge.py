@@ -192,7 +192,7 @@ def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning 
 
 def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:
     """Says why there is no top-1 although there are labels."""
-    why = dataset.label_note or result.labels_left_out
+    why = dataset.why_no_labels or result.labels_left_out
     return replace(result, warnings=(*result.warnings, _labels_left_out(why, dataset))) if why else result
 
 
@@ -309,7 +309,8 @@ def preflight(
     pieces = list(batches(dataset, 1, reading.threads))
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
-    told = [_labels_left_out(dataset.label_note, dataset)] if dataset.label_note else []
+    why = dataset.why_no_labels
+    told = [_labels_left_out(why, dataset)] if why else []
     labelled = any(label is not None for piece in pieces for label in piece.labels)
     evaluation, session, scores = None, None, list[npt.NDArray[Any] | None]()
     if labelled:

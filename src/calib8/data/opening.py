@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -115,7 +116,7 @@ def open_dataset(
         return _from_arrays({"images": data}, "array", inputs, preprocess, samples)
     if isinstance(data, Mapping):
         arrays = {str(name): _in_memory(str(name), value) for name, value in data.items()}
-        return _from_arrays(arrays, "arrays", inputs, preprocess, samples)
+        return replace(_from_arrays(arrays, "arrays", inputs, preprocess, samples), labels_asked=True)
     items = Items(inputs, preprocess, dict(input_map or {}), transform)
     return dataset_of(
         [data] if isinstance(data, Image.Image) or is_encoded(data) else data, items, samples, skip_bad

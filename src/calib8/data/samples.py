@@ -120,6 +120,7 @@ class Dataset:
         taken: good samples that were used up before and do not come any more, see ``Trail``.
         labels_asked: the user named the labels; they were not just found beside the samples.
         label_note: why labels that were found are not used; empty where there are none, or they are.
+        left_out: the same, of labels that come with the samples: known once these were read.
         label_cure: what to do about labels that do not fit.
         class_names: of the labels, by number; empty where only numbers are known.
         elsewhere: goes through all samples on other machines; the samples here are some of them then.
@@ -136,10 +137,16 @@ class Dataset:
     taken: int = 0
     labels_asked: bool = False
     label_note: str = ""
+    left_out: Sequence[str] = ()
     label_cure: str = "Mend them, or give inputs alone"
     class_names: tuple[str, ...] = ()
     elsewhere: Elsewhere | None = None
     total: int | None = None
+
+    @property
+    def why_no_labels(self) -> str:
+        """Why labels do not count, as far as the samples were read; empty where none are left out."""
+        return self.label_note or (self.left_out[0] if self.left_out else "")
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.

@@ -26,10 +26,16 @@ from calib8.data.given_tables import refuse_table
 from calib8.data.items import Items
 from calib8.data.samples import Dataset, Pending, spaced
 from calib8.errors import UsageError
-from calib8.parameters import parameter
+from calib8.parameters import Text, parameter
 
 MOST_KEPT: Final = 2 << 30
 """Bytes of samples that are kept for a second pass."""
+
+CLASSES_WANTED: Final = Text(
+    "Give integers from 0, one per row; of one-hot vectors by "
+    f"{parameter('transform')}=lambda item: (item[0], item[1].argmax(-1))"
+)
+"""Cure of labels of another kind."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +137,10 @@ def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> 
 
     known = stream.count if samples is None or stream.count is None else min(stream.count, samples)
     rows = rows_per_batch(items.inputs)
-    return Dataset("data", pending, known, rows, fitted, skip_bad, [], total=stream.count)
+    return Dataset(
+        "data", pending, known, rows, fitted, skip_bad, [],
+        labels_asked=True, left_out=items.left_out, label_cure=CLASSES_WANTED, total=stream.count,
+    )  # fmt: skip
 
 
 def _looked_at(stream: Stream) -> tuple[list[Any], Callable[[], Iterator[Any]]]:
