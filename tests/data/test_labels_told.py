@@ -74,7 +74,7 @@ def test_the_cure_of_one_hot_vectors(model: Path) -> None:
 
 
 def test_a_promise_about_top1_says_why_there_is_none(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no sample that judges has one .*one-hot vectors"):
+    with pytest.raises(UsageError, match=r"no sample that judges has one .*one-hot vectors"):
         calib8.tune(model, pairs(ONE_HOT), tmp_path / "t.onnx", max_drop=1, effort="fast")
 
 

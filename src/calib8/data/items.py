@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from PIL import Image
 
-from calib8.data.arrays import as_array, conform_all, in_memory
+from calib8.data.arrays import COLORS, as_array, conform_all, in_memory
 from calib8.data.batch_axis import is_batch, share_a_batch_axis, with_batch
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
@@ -49,9 +49,6 @@ from calib8.tensors import TensorSpec
 
 InputMap: TypeAlias = "Mapping[str, str | int]"
 Transform: TypeAlias = "Callable[[Any], Any]"
-COLORS: Final = (1, 3, 4)
-"""Channels that a picture may have."""
-
 _FORMS: Final = "Give {input name: array}, an array, a picture or a path, alone or as (…, label)"
 
 
@@ -124,7 +121,7 @@ class Items:
             return iter([self._of_picture_file(values, self._labels(labels, 1, name)[0], naming)])
         array = as_array(values, name, self.inputs[0].name)
         if array.dtype.kind not in "biuf":
-            problem = f"is a {type(values).__name__}, of which no array of numbers can be made"
+            problem = f"is of type {type(values).__name__}, of which no array of numbers can be made"
             raise DataError(name, problem, Text(f"{_FORMS}; or make one by {parameter('transform')}"))
         if self.holds_pixels(array):
             return self._of_pixels(array, labels, naming)
@@ -204,7 +201,7 @@ class Items:
         if len(self.inputs) == 1:
             return opened(value, name)
         names = ", ".join(spec.name for spec in self.inputs)
-        problem = f"is a {type(value).__name__}, and the model has {len(self.inputs)} inputs"
+        problem = f"is of type {type(value).__name__}, and the model has {len(self.inputs)} inputs"
         raise DataError(name, problem, f"Give {{input name: array}} for {names}, or name them by input_map")
 
     def _mapped(self, item: Any, name: str) -> tuple[Any, Any]:
@@ -213,7 +210,7 @@ class Items:
                 return item[key]
             except Exception as error:  # whatever an item may be
                 held = f" ({', '.join(map(str, item))})" if isinstance(item, Mapping) else ""
-                problem = f"is a {type(item).__name__}{held} without {key!r}, which input_map names"
+                problem = f"is of type {type(item).__name__}{held} without {key!r}, which input_map names"
                 raise DataError(name, problem, "Name columns or places that every item has") from error
 
         names = [spec.name for spec in self.inputs]
