@@ -106,7 +106,7 @@ def evaluate(
         raise UsageError("evaluate", "no model was given", cure)
     for model in models:
         if not is_module(model):
-            checked_path(model, "evaluate")
+            checked_path(model, "models")
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     settings = Settings(reading.threads, profile, integer_only)
     with as_files(models, example_inputs) as files:
