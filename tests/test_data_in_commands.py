@@ -145,8 +145,18 @@ def wanted(models: Models) -> Callable[[str, bool, bool], Any]:
     return found
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", OBJECTS)
+QUICK_DIAGNOSES = ("generator of arrays", "CalibrationDataReader", "DataLoader that shuffles", *REFUSED)
+"""Objects whose diagnosis is no slow test: those that diagnose reads in a way of its own, and quick ones."""
+
+CELLS = [
+    pytest.param(name, command, id=f"{name}-{command}", marks=[pytest.mark.slow] if slow else [])
+    for name in OBJECTS
+    for command in COMMANDS
+    for slow in [command == "diagnose" and name not in QUICK_DIAGNOSES]
+]
+
+
+@pytest.mark.parametrize(("name", "command"), CELLS)
 def test_as_the_table_says(name: str, command: str, models: Models, wanted: Callable[..., Any]) -> None:
     said, pixels = page_table()[name][command], name in PICTURES
     needs_recipe = pixels or "path" in name or "pattern" in name
@@ -193,6 +203,13 @@ def test_tune_refuses(name: str, models: Models, tmp_path: Path) -> None:
         calib8.tune(models.fp32, data, tmp_path / "t.onnx", min_sqnr=5, effort="fast", **options)
     assert page_table()[name]["tune"].removeprefix(REFUSAL) in str(caught.value)
     assert not (tmp_path / "t.onnx").exists()
+
+
+def test_tune_refuses_labels_beyond_the_classes(models: Models, tmp_path: Path) -> None:
+    said = page_table()["list of (array, label beyond the classes)"]["tune"]
+    with pytest.raises(Calib8Error) as caught:
+        calib8.tune(models.fp32, [(row, 99) for row in MANY], tmp_path / "t.onnx", min_agreement=50)
+    assert said.removeprefix(REFUSAL) in str(caught.value) and said.startswith(REFUSAL)
 
 
 def test_what_quantize_says_of_itself(models: Models) -> None:
