@@ -1,4 +1,4 @@
-"""One object of every kind that may be given as data, and of those that are refused, under its name in docs/data.md.
+"""One object of every kind that may be given as data, and of those refused, by its name in docs/data.md.
 
 All that work hold the same samples: ``VALUES``, or ``PIXELS`` that ``RECIPE`` makes inputs of.
 """

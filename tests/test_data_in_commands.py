@@ -1,7 +1,7 @@
 """Every command takes data as users have them: the table of docs/data.md, each object with each command.
 
-An object that works gives the same as an array of its samples; one that is refused is so in one line, with the
-cure that the table states.
+An object that works gives the same as an array of its samples; one that is refused is so in one line, with
+the cure that the table states.
 """
 
 from __future__ import annotations
