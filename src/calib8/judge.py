@@ -112,7 +112,7 @@ def evaluate(
         raise UsageError("evaluate", "no model was given", cure)
     for model in models:
         if not is_module(model):
-            checked_path(model, "evaluate")
+            checked_path(model, "models")
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     settings = Settings(reading.threads, profile, integer_only)
     with as_files(models, example_inputs) as files:
@@ -226,7 +226,7 @@ def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning 
 
 def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:
     """Says why there is no top-1 although there are labels."""
-    why = dataset.label_note or result.labels_left_out
+    why = dataset.why_no_labels or result.labels_left_out
     return replace(result, warnings=(*result.warnings, _labels_left_out(why, dataset))) if why else result
 
 
@@ -343,7 +343,8 @@ def preflight(
     pieces = list(batches(dataset, 1, reading.threads))
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
-    told = [_labels_left_out(dataset.label_note, dataset)] if dataset.label_note else []
+    why = dataset.why_no_labels
+    told = [_labels_left_out(why, dataset)] if why else []
     labelled = any(label is not None for piece in pieces for label in piece.labels)
     evaluation, session, scores = None, None, list[npt.NDArray[Any] | None]()
     if labelled:

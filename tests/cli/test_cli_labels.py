@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from PIL import Image
 from tiny_models import FLAGS
 
 import calib8
+from calib8.errors import DataError
 
 LEFT_OUT = "labels were found that do not fit and are left out"
 
@@ -75,7 +77,9 @@ def test_a_list_of_class_names_stops_nothing(cli, refused, model: Path, people: 
     refused(cli(*asked, "-o", out / "r.onnx"), 1, "labels.txt, line 1: 'cat' is not 'file label'")
 
 
-@pytest.mark.parametrize("labels", [np.arange(3), np.int64(4), np.array(["cat", None] * 12), np.full(24, 99)])
+@pytest.mark.parametrize(
+    "labels", [np.eye(5)[:1].repeat(24, 0), np.int64(4), np.array(["cat", None] * 12), np.full(24, 99)]
+)
 def test_labels_in_an_npz_stop_nothing(
     cli, model: Path, out: Path, labels: np.ndarray, tmp_path: Path
 ) -> None:
@@ -108,12 +112,31 @@ def test_a_promise_about_top1_needs_them(cli, refused, model: Path, people: Path
 def test_labels_of_samples_that_only_judge(model: Path, people: Path, out: Path) -> None:
     rng = np.random.default_rng(5)
     images = rng.normal(0, 1, (16, 3, 16, 16)).astype(np.float32)
-    judging = {"image": images[6:], "labels": np.arange(10) + 600}
-    found = calib8.tune(
-        model, {"image": images[:6]}, out / "t.onnx", judge_data=judging, min_sqnr=5.0, effort="fast"
-    )
+    given = {"image": images[6:], "labels": np.arange(10) + 600}
+    np.savez(out / "judging.npz", **given)  # type: ignore[arg-type]
+
+    def tuned(judging: Any) -> calib8.Tuning:
+        return calib8.tune(
+            model, {"image": images[:6]}, out / "t.onnx", judge_data=judging, min_sqnr=5.0, effort="fast"
+        )
+
+    found = tuned(out / "judging.npz")
     assert found.float_top1 is None
     told = re.compile(
-        r"labels that do not fit are left out: arrays\[\d\]: its label 60\d is beyond the 5 classes"
+        r"labels that do not fit are left out: judging.npz\[\d\]: its label 60\d is beyond the 5 classes"
     )
     assert any(map(told.match, found.notes))
+    with pytest.raises(DataError, match="its label 600 is beyond the 5 classes"):
+        tuned(given)
+
+
+def test_labels_of_another_length_are_refused(cli, refused, model: Path, out: Path, tmp_path: Path) -> None:
+    images = np.random.default_rng(6).normal(0, 1, (24, 3, 16, 16)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", image=images, labels=np.arange(3))
+    problem, cure = "the array 'labels': has 3 labels for 24 samples", "leave it out."
+    refused(cli("evaluate", model, "--data", tmp_path / "a.npz"), 1, problem, cure)
+    made = cli("quantize", model, "--data", tmp_path / "a.npz", "-o", out / "q.onnx")
+    refused(made, 1, problem, cure)
+    for data in (tmp_path / "a.npz", {"image": images, "labels": [1, 2, 3]}):
+        with pytest.raises(DataError, match=problem):
+            calib8.evaluate([model], data)

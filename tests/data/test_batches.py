@@ -196,8 +196,9 @@ def test_errors_of_the_source_come_after_the_samples_before_them() -> None:
 
     running = batches(open_dataset(source, ROWS, None), 2, 2)
     assert [len(next(running).names) for _ in range(2)] == [2, 2]
-    with pytest.raises(RuntimeError, match="disk gone"):
+    with pytest.raises(DataError, match=r"item 4: .* raised RuntimeError: disk gone") as caught:
         next(running)
+    assert isinstance(caught.value.__cause__, RuntimeError)
 
 
 def test_empty_source_is_an_error() -> None:

@@ -302,7 +302,7 @@ def test_several_inputs() -> None:
     ):
         dataset = open_dataset(data, TWO, None, **options)
         assert sum(len(sample.inputs["a"]) for sample in dataset) == 5
-    with pytest.raises(DataError, match="is a Tensor, and the model has 2 inputs"):
+    with pytest.raises(DataError, match="is of type Tensor, and the model has 2 inputs"):
         list(open_dataset(DataLoader(tensors()), TWO, None))
 
 
@@ -311,10 +311,10 @@ def test_several_inputs() -> None:
     [
         ([VALUES], {"input_map": {"y": 0}}, "names 'y'"),
         ([VALUES], {"input_map": {"label": 0}}, "leaves out the input 'x'"),
-        ([{"u": 1}], {"input_map": {"x": "image"}}, r"is a dict \(u\) without 'image'"),
-        ([(1,)], {"input_map": {"x": 3}}, "is a tuple without 3"),
+        ([{"u": 1}], {"input_map": {"x": "image"}}, r"is of type dict \(u\) without 'image'"),
+        ([(1,)], {"input_map": {"x": 3}}, "is of type tuple without 3"),
         ([VALUES], {"transform": lambda item: 1 / 0}, "transform raised ZeroDivisionError"),
-        ([VALUES], {"transform": lambda item: None}, "is a NoneType"),
+        ([VALUES], {"transform": lambda item: None}, "is of type NoneType"),
         (VALUES, {"transform": len}, "transform: is for data that yield items, not for arrays"),
         ("no/folder", {"input_map": {"x": 0}}, "input_map: is for data that yield items, not for files"),
         ([(VALUES, LABELS[:2])], {}, "has 2 labels for 6 rows"),
@@ -323,11 +323,11 @@ def test_several_inputs() -> None:
         ([pictures()[:2]], {"preprocess": RECIPE}, "are two of one kind"),
         (DataLoader(tensors(), batch_size=3, collate_fn=list), {}, "transform=numpy.stack makes a batch"),  # type: ignore[arg-type]
         (lambda item: item, {}, "needs arguments"),
-        (lambda: {"x": VALUES}, {}, "a dict is not a source of samples"),
+        (lambda: {"x": VALUES}, {}, "an object of type dict is not a source of samples"),
         ([(VALUES[0], "cat")], {}, "has the label 'cat'"),
         ([np.array(["a"])], {}, "of which no array of numbers can be made"),
         (DataLoader(torch.zeros(2, 7)), {}, "has float32 1×7 for the input"),  # type: ignore[arg-type]
-        (None, {}, "a NoneType is not a source of samples"),
+        (None, {}, "an object of type NoneType is not a source of samples"),
     ],
 )
 def test_what_is_refused(data: Any, options: dict[str, Any], message: str) -> None:

@@ -46,7 +46,7 @@ def test_a_shuffling_loader_is_read_once() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MOST_KEPT", 3 * VALUES[0].nbytes)
-    with pytest.raises(UsageError, match="a generator can be read only once"):
+    with pytest.raises(UsageError, match="of type generator can be read only once"):
         list(open_dataset((row for row in VALUES), INPUT, None))
     assert len(list(open_dataset((row for row in VALUES), INPUT, None, samples=3))) == 3
     assert len(list(open_dataset(list(VALUES), INPUT, None))) == COUNT

@@ -115,7 +115,7 @@ def test_corrupt_file_is_named(tmp_path: Path, content: bytes) -> None:
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"gone\.png: cannot be decoded"):
+    with pytest.raises(DataError, match=r"gone\.png: does not exist"):
         read_image(tmp_path / "gone.png", "gone.png")
 
 

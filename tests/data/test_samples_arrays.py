@@ -140,11 +140,8 @@ def test_rows_that_do_not_fit(array: Any, message: str) -> None:
     ("labels", "note"),
     [
         ([1.0, 2.0], r"the array 'labels' \(float64 2\) is not one class number per sample"),
-        ([[0, 1, 0], [1, 0, 0]], r"\(int64 2×3\)"),
+        ([[0, 1, 0], [1, 0, 0]], r"\(int64 2×3\) is not .* \(one-hot vectors become .* by argmax\)"),
         ([3, -1], "holds the number -1"),
-        ([1], r"\(int64 1\)"),
-        ([1, 2, 3], r"\(int64 3\)"),
-        ([], r"\(float64 0\)"),
         (7, r"\(int64 scalar\)"),
         (["cat", None], r"array 'labels' cannot be read \(it holds values of type object"),
     ],
@@ -158,7 +155,15 @@ def test_labels_in_an_npz_that_are_no_class_numbers_are_left_out(
     assert re.search(note, dataset.label_note)
 
 
-@pytest.mark.parametrize("labels", [[1], 7, ["cat", None], [[1], [2, 3]]])
+@pytest.mark.parametrize("labels", [[1], [1, 2, 3], [], ["a", "b", "c"], np.zeros((3, 4))])
+def test_labels_of_more_or_fewer_samples_are_refused(tmp_path: Path, labels: Any) -> None:
+    arrays = {"x": np.zeros((2, 3, 4, 4)), "labels": labels}
+    for data in (saved(tmp_path / "l.npz", **arrays), arrays):
+        with pytest.raises(DataError, match=rf"'labels': has {len(labels)} labels? for 2 samples\. Give one"):
+            open_dataset(data, IMAGE, None)
+
+
+@pytest.mark.parametrize("labels", [7, ["cat", None], [[1], [2, 3]]])
 def test_labels_in_memory_that_are_no_class_numbers_are_left_out(labels: Any) -> None:
     dataset = open_dataset({"x": np.zeros((2, 3, 4, 4)), "labels": labels}, IMAGE, None)
     assert [sample.label for sample in dataset] == [None, None]

@@ -109,7 +109,7 @@ def test_what_is_no_source(data: Any) -> None:
         ({"x": np.zeros((4, 4))}, "has float64 4×4"),
         ({"x": np.zeros((0, 3, 4, 4))}, "has float64 0×3×4×4"),
         (np.zeros((1, 3, 4, 5)), "has float64 1×3×4×5"),
-        (object(), "is a object, of which no array of numbers can be made"),
+        (object(), "is of type object, of which no array of numbers can be made"),
         ((item(0), 1, 2), "is a tuple of 3"),
         ((item(0), "1.5"), "has the label '1.5'"),
         ((item(0, rows=2), 1), "has one label for 2 rows"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 import calib8
 from calib8.analysis.cpu_limits import processor_here
-from calib8.errors import OutputError, UsageError
+from calib8.errors import Calib8Error, OutputError, UsageError
 from calib8.remedies import diagnose
 from calib8.run_report.environment import environment
 from calib8.run_report.of_tune import pareto_front, weight_bytes, weight_counts
@@ -38,6 +39,18 @@ def sections(page: Path) -> list[str]:
     return re.findall(r'<section id="(\w+)"', page.read_text(encoding="utf-8"))
 
 
+@pytest.fixture(scope="module")
+def results(files: tuple[Path, Path, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    fp32, int8, data = files
+    tuned = tmp_path_factory.mktemp("tuned") / "tuned.onnx"
+    return {
+        "compare": calib8.compare(fp32, int8, data),
+        "evaluate": calib8.evaluate([fp32, int8], data),
+        "diagnose": diagnose(fp32, int8, data),
+        "tune": calib8.tune(fp32, data, tuned, min_sqnr=10, effort="fast"),
+    }
+
+
 INSIDE = {"layers", "network", "tensors"}
 
 
@@ -51,15 +64,11 @@ def test_a_quantization_knows_its_data(files: tuple[Path, Path, np.ndarray], tmp
     assert f"verdict {made.verdict.state}" in text
 
 
-def test_results_of_other_functions_take_data(files: tuple[Path, Path, np.ndarray], tmp_path: Path) -> None:
-    fp32, int8, data = files
-    found = {
-        "compare": calib8.compare(fp32, int8, data),
-        "evaluate": calib8.evaluate([fp32, int8], data),
-        "diagnose": diagnose(fp32, int8, data),
-        "tune": calib8.tune(fp32, data, tmp_path / "tuned.onnx", min_sqnr=10, effort="fast"),
-    }
-    for name, result in found.items():
+def test_results_of_other_functions_take_data(
+    results: dict[str, Any], files: tuple[Path, Path, np.ndarray], tmp_path: Path
+) -> None:
+    fp32, _, data = files
+    for name, result in results.items():
         page = tmp_path / f"{name}.html"
         calib8.write_report(result, page, data=data, fp32=fp32)
         assert {"verdict", "samples"} | INSIDE <= set(sections(page)), name
@@ -74,6 +83,33 @@ def test_models_that_are_gone_leave_their_parts_out(
     found = calib8.evaluate([str(files[0])], files[2])
     calib8.write_report([replace(found[0], model="gone.onnx")], tmp_path / "run.html", data=files[2])
     assert sections(tmp_path / "run.html") == ["verdict", "models", "surroundings"]
+
+
+def used_up(data: np.ndarray) -> Iterator[np.ndarray]:
+    rows = iter(data)
+    assert len(list(rows)) == len(data)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (used_up, "gave no samples"),
+        (lambda data: iter(()), "gave no samples"),
+        (lambda data: data[:, :1], "has float32 1×1×"),
+        (lambda data: data[:, 0], "has float32 1×"),
+        (lambda data: [*data[:3], data[0, :1]], "sample 3: has float32 1×8×8"),
+        (lambda data: {"y": data}, "but no 'x'"),
+    ],
+)
+@pytest.mark.parametrize("command", ["compare", "evaluate", "diagnose", "tune"])
+def test_data_that_cannot_be_used_are_refused(
+    command: str, make: Any, problem: str, results: dict[str, Any], files: Any, tmp_path: Path
+) -> None:
+    fp32, _, data = files
+    with pytest.raises(Calib8Error, match=problem):
+        calib8.write_report(results[command], tmp_path / "run.html", data=make(data), fp32=fp32)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("result", [None, [], "model.onnx", [1]])

@@ -50,6 +50,7 @@ from calib8.autorange.check import Check, float_outputs
 from calib8.autorange.samples import choose_samples
 from calib8.data.differing import preprocess_difference
 from calib8.data.preprocess import Preprocess
+from calib8.data.read_once import for_several_openings
 from calib8.data.reading import Reading
 from calib8.data.samples import Dataset, DataSource
 from calib8.dissection.dissect import Dissection
@@ -147,7 +148,7 @@ def diagnose(
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
-    reading = requested(Reading, words, data, field="data")
+    reading = for_several_openings(requested(Reading, words, data, field="data"))
     purpose, threads = purpose_of(words), reading.threads
     comparison = compare(fp32, int8, reading, task=purpose, progress=progress)
     opened = _open(fp32, int8, reading)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ import numpy.typing as npt
 from calib8.data.rearranged import rearrangement
 from calib8.errors import DataError
 from calib8.tensors import TensorSpec, shape_text
+
+COLORS: Final = (1, 3, 4)
+"""Channels that a picture may have."""
 
 
 def as_array(value: Any, name: str, key: str) -> npt.NDArray[np.generic]:
@@ -23,9 +26,23 @@ def as_array(value: Any, name: str, key: str) -> npt.NDArray[np.generic]:
     try:
         return np.asarray(in_memory(value))
     except Exception as error:  # foreign array types raise what they like
-        raise DataError(
-            name, f"the value of '{key}' is not an array ({error})", "Give NumPy arrays"
-        ) from error
+        raise DataError(name, f"the value of '{key}' is not an array ({error})", _made_one(value)) from error
+
+
+def _made_one(value: Any) -> str:
+    """What makes an array of a value that NumPy makes none of."""
+    if str(getattr(value, "layout", "torch.strided")) != "torch.strided":
+        return "Give tensor.to_dense()"
+    if getattr(value, "is_meta", False) is True:
+        return "A tensor of the device meta has no values: give one that has"
+    return "Give NumPy arrays"
+
+
+def pixels_last(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """A tensor of pixels N×C×H×W as N×H×W×C; anything else as it is."""
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] in COLORS or array.shape[1] not in COLORS:
+        return array
+    return np.moveaxis(array, 1, -1)
 
 
 def in_memory(value: Any) -> Any:

@@ -48,6 +48,8 @@ def read_image(path: Path | BinaryIO, name: str) -> Image.Image:
             return image.copy()
     except MemoryError:
         raise
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise _unreachable(name, error) from error
     except Exception as error:  # Pillow's decoders let many types escape from broken files
         raise undecodable(name, error) from error
 
@@ -87,6 +89,18 @@ def _upper_byte(image: Image.Image, name: str) -> Image.Image:
 
 def _is_image(path: Path) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+
+
+def _unreachable(name: str, error: OSError) -> DataError:
+    """What to say of a path behind which no file can be read."""
+    other = f"or pass over bad images with {parameter('skip_bad', True)}"
+    if isinstance(error, FileNotFoundError):
+        return DataError(
+            name, "does not exist", f"A text is read as the path of a picture: check it, {other}"
+        )
+    if isinstance(error, IsADirectoryError):
+        return DataError(name, "is a folder, not a picture", "Give a folder by itself, or list its pictures")
+    return DataError(name, "cannot be read (permission denied)", f"Check its permissions, {other}")
 
 
 def undecodable(name: str, error: Exception) -> DataError:

@@ -23,11 +23,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from PIL import Image
 
-from calib8.data.arrays import as_array, conform_all, in_memory
+from calib8.data.arrays import COLORS, as_array, conform_all, in_memory
+from calib8.data.batch_axis import is_batch, share_a_batch_axis, with_batch
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.images import undecodable
-from calib8.data.labels import LABEL_NAMES, labels_of_rows
+from calib8.data.labels import LABEL_NAMES, labels_of_rows, why_no_class
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
 from calib8.data.records import (
     Naming,
@@ -48,9 +49,6 @@ from calib8.tensors import TensorSpec
 
 InputMap: TypeAlias = "Mapping[str, str | int]"
 Transform: TypeAlias = "Callable[[Any], Any]"
-COLORS: Final = (1, 3, 4)
-"""Channels that a picture may have."""
-
 _FORMS: Final = "Give {input name: array}, an array, a picture or a path, alone or as (…, label)"
 
 
@@ -63,6 +61,7 @@ class Items:
         preprocess: what pictures go through; None: the user gave none.
         input_map: input name, or ``label`` → column of a row, or place in a tuple; empty: by their names.
         transform: is called with every item and gives one of another form; None: they are as they are.
+        left_out: why the first labels that were left out are no class numbers; empty while there are none.
 
     Raises:
         UsageError: an ``input_map`` that names what is no input, or not all of them.
@@ -72,6 +71,7 @@ class Items:
     preprocess: Preprocess | None
     input_map: InputMap = field(default_factory=dict)
     transform: Transform | None = None
+    left_out: list[str] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:
         """Refuses an ``input_map`` that names what is no input, or not all."""
@@ -118,10 +118,10 @@ class Items:
         if isinstance(values, Mapping):
             return self._of_arrays(values, labels, naming)
         if _is_picture_file(values):
-            return iter([self._of_picture_file(values, labels_of_rows(labels, 1, name)[0], naming)])
+            return iter([self._of_picture_file(values, self._labels(labels, 1, name)[0], naming)])
         array = as_array(values, name, self.inputs[0].name)
         if array.dtype.kind not in "biuf":
-            problem = f"is a {type(values).__name__}, of which no array of numbers can be made"
+            problem = f"is of type {type(values).__name__}, of which no array of numbers can be made"
             raise DataError(name, problem, Text(f"{_FORMS}; or make one by {parameter('transform')}"))
         if self.holds_pixels(array):
             return self._of_pixels(array, labels, naming)
@@ -201,7 +201,7 @@ class Items:
         if len(self.inputs) == 1:
             return opened(value, name)
         names = ", ".join(spec.name for spec in self.inputs)
-        problem = f"is a {type(value).__name__}, and the model has {len(self.inputs)} inputs"
+        problem = f"is of type {type(value).__name__}, and the model has {len(self.inputs)} inputs"
         raise DataError(name, problem, f"Give {{input name: array}} for {names}, or name them by input_map")
 
     def _mapped(self, item: Any, name: str) -> tuple[Any, Any]:
@@ -210,7 +210,7 @@ class Items:
                 return item[key]
             except Exception as error:  # whatever an item may be
                 held = f" ({', '.join(map(str, item))})" if isinstance(item, Mapping) else ""
-                problem = f"is a {type(item).__name__}{held} without {key!r}, which input_map names"
+                problem = f"is of type {type(item).__name__}{held} without {key!r}, which input_map names"
                 raise DataError(name, problem, "Name columns or places that every item has") from error
 
         names = [spec.name for spec in self.inputs]
@@ -244,16 +244,23 @@ class Items:
         """One sample, or one per row where there is a label for each, or ``rows`` come without a name."""
         name = naming.one
         shapes = {spec.name: spec.shape for spec in self.inputs}
-        whole = {key: _with_batch(value, shapes.get(key), name, key) for key, value in values.items()}
+        whole = {key: with_batch(value, shapes.get(key), name, key) for key, value in values.items()}
         count = max([1, *(len(array) for array in whole.values() if array.ndim)])
-        apart = not _share_a_batch_axis(self.inputs)
-        each = labels_of_rows(labels, count, name, apart=apart)
-        if count < 2 or apart or (each[0] is None and not (rows and _is_batch(self.inputs[0], count))):
+        apart = not share_a_batch_axis(self.inputs)
+        each = self._labels(labels, count, name, apart=apart)
+        if count < 2 or apart or (each[0] is None and not (rows and is_batch(self.inputs[0], count))):
             yield _ready(self._sample(name, whole, each[0]))
             return
         for row in range(count):
             part = {key: array[row : row + 1] for key, array in whole.items()}
             yield _ready(self._sample(naming.row(row), part, each[row]))
+
+    def _labels(self, labels: Any, rows: int, name: str, *, apart: bool = False) -> list[int | None]:
+        found = labels_of_rows(labels, rows, name, apart=apart)
+        if labels is not None and found[0] is None and not self.left_out:
+            why = why_no_class(labels, name)
+            self.left_out.extend([why] if why else [])
+        return found
 
     def _sample(self, name: str, values: Mapping[str, Array], label: int | None) -> Sample:
         checked = conform_all(values, self.inputs, name)
@@ -262,7 +269,7 @@ class Items:
     def _of_pixels(self, array: Array, labels: Any, naming: Naming) -> Iterator[Pending]:
         """A picture H×W, H×W×C or C×H×W, or a batch of them."""
         pictures = array[None] if self._is_one_picture(array) else array
-        each = labels_of_rows(labels, len(pictures), naming.one)
+        each = self._labels(labels, len(pictures), naming.one)
         for row, picture in enumerate(pictures):
             if picture.ndim == 3 and picture.shape[-1] not in COLORS and picture.shape[0] in COLORS:
                 picture = np.moveaxis(picture, 0, -1)
@@ -314,31 +321,6 @@ class Items:
             return file_sample(path, self.fitted, self.inputs[0], name, label)
 
         return Pending(name, load, partial(file_fingerprint, path))
-
-
-def _with_batch(value: Any, shape: tuple[int | str | None, ...] | None, name: str, key: str) -> Array:
-    """The array, with a batch axis where only that is missing."""
-    array = as_array(value, name, key)
-    if shape is None or array.ndim != len(shape) - 1:
-        return array
-    pairs = zip(array.shape, shape[1:], strict=True)
-    return (
-        array[None] if all(size == length or not isinstance(length, int) for size, length in pairs) else array
-    )
-
-
-def _share_a_batch_axis(inputs: Sequence[TensorSpec]) -> bool:
-    """Axis 0 is one and the same in all inputs."""
-    return len({None if spec.shape is None else spec.shape[:1] for spec in inputs}) == 1
-
-
-def _is_batch(spec: TensorSpec, rows: int) -> bool:
-    """Whether so many rows are as many samples: not where they are the fixed batch, or axis 0 is time."""
-    if spec.shape is None or not spec.shape or spec.shape[0] == rows:
-        return False
-    first, *others = (str(length).lower() for length in spec.shape)
-    time = first == "t" or first.startswith(("time", "seq", "len", "frame"))
-    return not time and not any("batch" in length for length in others)
 
 
 def _may_be_two_samples(first: Any, second: Any) -> bool:

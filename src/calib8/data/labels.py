@@ -14,11 +14,15 @@ from calib8.data.arrays import in_memory
 from calib8.data.stored_arrays import StoredArray
 from calib8.errors import DataError
 from calib8.files import check_file
+from calib8.number_texts import count
 from calib8.parameters import parameter
 from calib8.tensors import shape_text
 
 LABELS_FILE: Final = "labels.txt"
 """A list of this name in the image folder is used unless another one is given."""
+
+ONE_HOT: Final = " (one-hot vectors become class numbers by argmax)"
+"""What to do with a vector per sample."""
 
 LABEL_NAMES: Final = ("label", "labels")
 """Columns of a row that hold its class number."""
@@ -123,13 +127,21 @@ def labels_beside(arrays: Mapping[str, npt.NDArray[np.generic] | StoredArray], s
     Args:
         arrays: all of them; one called ``labels`` need not be there.
         samples: how many they hold.
+
+    Raises:
+        DataError: it holds labels of more or fewer samples.
     """
     if "labels" not in arrays:
         return no_labels(samples)
     try:
-        return _labels_of_array(arrays["labels"], samples)
+        values = arrays["labels"]
+        found = _labels_of_array(values, samples)
     except DataError as error:
         return FoundLabels([None] * samples, note=f"{error.subject} {error.problem}")
+    if values.shape and values.shape[0] != samples:
+        problem = f"has {count(values.shape[0], 'label')} for {count(samples, 'sample')}"
+        raise DataError("the array 'labels'", problem, "Give one class number per sample, or leave it out")
+    return found
 
 
 def array_of_labels(value: object) -> npt.NDArray[np.generic]:
@@ -146,6 +158,7 @@ def _labels_of_array(values: npt.NDArray[np.generic] | StoredArray, samples: int
     if values.dtype.kind not in "iu" or not one_each:
         shape = shape_text(values.shape) or "scalar"
         problem = f"the array 'labels' ({values.dtype} {shape}) is not one class number per sample"
+        problem += ONE_HOT if len(values.shape) == 2 else ""
         return FoundLabels(none, note=problem)
     numbers = [int(np.asarray(values[index]).item()) for index in range(samples)]
     if min(numbers) < 0:
@@ -224,6 +237,37 @@ def labels_of_rows(labels: object, rows: int, name: str, *, apart: bool = False)
         problem = f"has {_counted(values)} for {rows} rows"
         raise DataError(name, problem, "Give one label per row, or samples one by one, batch axis 1")
     return [integer_label(one, name) for one in values.reshape(-1).tolist()]
+
+
+def why_no_class(labels: object, name: str) -> str:
+    """Why what looks like labels of classes gives none; empty for targets of other tasks, such as boxes.
+
+    Args:
+        labels: what ``labels_of_rows`` found no class numbers in.
+        name: that of the sample.
+    """
+    try:
+        values = np.asarray(in_memory(labels))
+    except Exception:  # ragged ones
+        return ""
+    if values.dtype.kind not in "biuf" or not values.size:
+        return ""
+    if _is_one_hot(values):
+        return f"those of {name} are one-hot vectors, not class numbers"
+    if values.dtype.kind in "bf" and (values.ndim < 2 or set(values.shape[1:]) == {1}):
+        such = f"{values.reshape(-1)[0].item():.6g}"
+        return f"those of {name} are {values.dtype} numbers such as {such}, not class numbers"
+    if values.dtype.kind in "iu" and values.ndim == 1:
+        return f"{name} has {_counted(values)}, not one class number"
+    return ""
+
+
+def _is_one_hot(values: npt.NDArray[np.generic]) -> bool:
+    """Vectors with a single 1 each, all else 0."""
+    if values.ndim not in (1, 2) or values.shape[-1] < 2:
+        return False
+    ones = values == 1
+    return bool((ones | (values == 0)).all() and (ones.sum(axis=-1) == 1).all())
 
 
 def _counted(values: npt.NDArray[np.generic]) -> str:

@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from calib8.data.arrays import as_array, conform_all, in_memory, is_tensor, rows_per_batch
+from calib8.data.arrays import as_array, conform_all, is_tensor, pixels_last, rows_per_batch
 from calib8.data.fingerprints import array_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.folder_files import dataset_of_files
 from calib8.data.images import IMAGE_SUFFIXES, image_files
-from calib8.data.items import COLORS, InputMap, Items, Transform
+from calib8.data.items import InputMap, Items, Transform
+from calib8.data.labelled_pair import with_labels
 from calib8.data.labels import (
     FoundLabels,
     array_of_labels,
@@ -76,6 +77,7 @@ def open_dataset(
             an .npz of arrays named like the model's inputs, axis 0 = samples, with optional ``labels``;
             an .npz of ``images`` (uint8 N×H×W×C pixels, or floats ready for the only input) with optional
             ``labels``; an .npy, an array, a tensor or a mapping of them, read like these;
+            a tuple of arrays and one integer per row of them, the labels;
             what yields items (``calib8.data.items``): a list, a DataLoader, a Dataset with numbered samples,
             ONNX Runtime's CalibrationDataReader, a generator, or a function without arguments that returns
             one of them.
@@ -96,8 +98,9 @@ def open_dataset(
     """
     preprocess = known_preprocess(preprocess)
     check_samples(samples)
+    data = with_labels(data, inputs)
     if is_tensor(data):
-        data = _pixels_last(np.asarray(in_memory(data)))
+        data = pixels_last(as_array(data, "data", inputs[0].name if inputs else ""))
     listed = None if labels is None else checked_path(labels, "labels")
     path, place = None, None
     if isinstance(data, (str, os.PathLike)):
@@ -123,18 +126,11 @@ def open_dataset(
         return rows_of_arrays({"images": data}, "array", inputs, preprocess, samples)
     if isinstance(data, Mapping):
         arrays = {str(name): _in_memory(str(name), value) for name, value in data.items()}
-        return rows_of_arrays(arrays, "arrays", inputs, preprocess, samples)
+        return replace(rows_of_arrays(arrays, "arrays", inputs, preprocess, samples), labels_asked=True)
     items = Items(inputs, preprocess, dict(input_map or {}), transform)
     return dataset_of(
         [data] if isinstance(data, Image.Image) or is_encoded(data) else data, items, samples, skip_bad
     )
-
-
-def _pixels_last(array: Array) -> Array:
-    """A tensor of pixels N×C×H×W as N×H×W×C; anything else as it is."""
-    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] in COLORS or array.shape[1] not in COLORS:
-        return array
-    return np.moveaxis(array, 1, -1)
 
 
 def _from_images(

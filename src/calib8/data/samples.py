@@ -128,6 +128,7 @@ class Dataset:
         taken: good samples that were used up before and do not come any more, see ``Trail``.
         labels_asked: the user named the labels; they were not just found beside the samples.
         label_note: why labels that were found are not used; empty where there are none, or they are.
+        left_out: the same, of labels that come with the samples: known once these were read.
         label_cure: what to do about labels that do not fit.
         class_names: of the labels, by number; empty where only numbers are known.
         elsewhere: goes through all samples on other machines; those here are the first of them then, or all.
@@ -146,11 +147,17 @@ class Dataset:
     taken: int = 0
     labels_asked: bool = False
     label_note: str = ""
+    left_out: Sequence[str] = ()
     label_cure: str = "Mend them, or give inputs alone"
     class_names: tuple[str, ...] = ()
     elsewhere: Elsewhere | None = None
     labels: tuple[int | None, ...] = ()
     total: int | None = None
+
+    @property
+    def why_no_labels(self) -> str:
+        """Why labels do not count, as far as the samples were read; empty where none are left out."""
+        return self.label_note or (self.left_out[0] if self.left_out else "")
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.

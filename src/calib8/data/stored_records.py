@@ -115,7 +115,7 @@ def dataset_of_parts(parts: Sequence[Part], shown: str, items: Items, skip_bad: 
     known = [len(part.rows) for part in parts if part.rows is not None]
     return Dataset(
         shown, pending, sum(known) if len(known) == len(parts) else None,
-        rows_per_batch(items.inputs), fitted, skip_bad, [],
+        rows_per_batch(items.inputs), fitted, skip_bad, [], left_out=items.left_out,
     )  # fmt: skip
 
 

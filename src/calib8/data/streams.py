@@ -24,12 +24,19 @@ from typing import Any, Final
 from calib8.data.arrays import rows_per_batch
 from calib8.data.given_tables import refuse_table
 from calib8.data.items import Items
+from calib8.data.raised import told, told_by_number
 from calib8.data.samples import Dataset, Pending, spaced
-from calib8.errors import UsageError
-from calib8.parameters import parameter
+from calib8.errors import DataError, UsageError
+from calib8.parameters import Text, parameter
 
 MOST_KEPT: Final = 2 << 30
 """Bytes of samples that are kept for a second pass."""
+
+CLASSES_WANTED: Final = Text(
+    "Give integers from 0, one per row; of one-hot vectors by "
+    f"{parameter('transform')}=lambda item: (item[0], item[1].argmax(-1))"
+)
+"""Cure of labels of another kind."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ def stream_of(data: Any, samples: int | None) -> Stream:
     """
     if isinstance(data, type):  # a class is a function that makes an object
         return Stream(lambda: _returned(data))
-    if callable(getattr(data, "get_next", None)):  # ONNX Runtime's CalibrationDataReader
+    if _is_reader(data):
         return Stream(lambda: iter(data.get_next, None), once=True)
     if isinstance(data, Iterator):
         return Stream(lambda: data, once=True)
@@ -67,7 +74,7 @@ def stream_of(data: Any, samples: int | None) -> Stream:
         return Stream(lambda: iter(data), len(data) if all(map(_is_one, data)) else None)
     if _is_numbered(data):
         numbers = spaced(len(data), samples)
-        return Stream(lambda: (data[number] for number in numbers))
+        return Stream(lambda: told_by_number(data, numbers))
     if isinstance(data, Iterable):
         return Stream(lambda: iter(data), once=shuffles(data))
     if callable(data):
@@ -75,9 +82,21 @@ def stream_of(data: Any, samples: int | None) -> Stream:
     raise no_source(data)
 
 
+def comes_once(data: object) -> bool:
+    """Whether the samples of an object cannot be had again, or not in the same order."""
+    return not isinstance(data, type) and (
+        _is_reader(data) or isinstance(data, Iterator) or (not _is_numbered(data) and shuffles(data))
+    )
+
+
+def _is_reader(data: object) -> bool:
+    """ONNX Runtime's ``CalibrationDataReader``, or what looks like one."""
+    return callable(getattr(data, "get_next", None))
+
+
 def no_source(data: object) -> UsageError:
     """Nothing can be read of such an object."""
-    problem = f"a {type(data).__name__} is not a source of samples"
+    problem = f"an object of type {type(data).__name__} is not a source of samples"
     return UsageError("data", problem, "Pass a path, an array, or an iterable of arrays or pictures")
 
 
@@ -106,20 +125,24 @@ def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> 
     """
     refuse_table(data, items.inputs)
     stream = stream_of(data, samples)
+    stream = replace(stream, items=partial(told, stream.items, type(data).__name__))
     each = stream.items
     first: list[Any] = []
     if items.preprocess is not None:  # which says what the samples look like, where they are pictures
         first, each = _looked_at(stream)
     fitted = items.fitted if any(map(items.is_picture, first)) else None
     all_of = partial(_numbered, items=items)
-    kept = _Kept(all_of(each()), type(data).__name__) if stream.once else None
+    kept = _Kept(all_of(each()), data) if stream.once else None
 
     def pending() -> Iterator[Pending]:
         return islice(all_of(each()) if kept is None else iter(kept), samples)
 
     known = stream.count if samples is None or stream.count is None else min(stream.count, samples)
     rows = rows_per_batch(items.inputs)
-    return Dataset("data", pending, known, rows, fitted, skip_bad, [], total=stream.count)
+    return Dataset(
+        "data", pending, known, rows, fitted, skip_bad, [],
+        labels_asked=True, left_out=items.left_out, label_cure=CLASSES_WANTED, total=stream.count,
+    )  # fmt: skip
 
 
 def _looked_at(stream: Stream) -> tuple[list[Any], Callable[[], Iterator[Any]]]:
@@ -133,8 +156,9 @@ def _looked_at(stream: Stream) -> tuple[list[Any], Callable[[], Iterator[Any]]]:
 class _Kept:
     """Samples that can be had once, kept for further passes: as many as were asked for so far."""
 
-    def __init__(self, samples: Iterator[Pending], kind: str) -> None:
-        self._rest, self._kind = samples, kind
+    def __init__(self, samples: Iterator[Pending], data: object) -> None:
+        self._rest, self._kind = samples, f"an object of type {type(data).__name__}"
+        self._is_spent_once = isinstance(data, Iterator) or _is_reader(data)
         self._kept: list[Pending] = []
         self._held = 0
         self._lock = Lock()
@@ -150,14 +174,20 @@ class _Kept:
     def _take(self) -> bool:
         sample = next(self._rest, None)
         if sample is None:
+            self._refuse_spent()
             return False
         self._held += sample.held
         if self._held > MOST_KEPT:
-            problem = f"a {self._kind} can be read only once, and keeping its samples takes more than 2 GB"
+            problem = f"{self._kind} can be read only once, and keeping its samples takes more than 2 GB"
             cure = f"Pass a function that returns a new one each time, or fewer {parameter('samples')}"
             raise UsageError("data", problem, cure)
         self._kept.append(sample)
         return True
+
+    def _refuse_spent(self) -> None:
+        if self._is_spent_once and not self._kept:
+            problem = f"{self._kind} gave no samples: it was read to its end before, or never had any"
+            raise DataError("data", problem, "Give a new one, or a function that returns a new one each time")
 
 
 def _numbered(stream: Iterator[Any], items: Items) -> Iterator[Pending]:

@@ -17,6 +17,7 @@ from calib8.analysis.compare import ComparingWords
 from calib8.analysis.diagnose import diagnose as find_losses
 from calib8.analysis.model_pair import Model
 from calib8.calibration.range_choice import RangeChoice
+from calib8.data.read_once import for_several_openings
 from calib8.data.reading import Reading
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
@@ -55,9 +56,9 @@ def diagnose(
     Args:
         fp32: path or ModelProto of the float model; or a torch module in float32.
         int8: the QDQ model made from it; None: one made with plain ranges and without repairs.
-        data: images or arrays that can be read several times, or a ``Reading``, whose other fields are
-            keywords too; they calibrate what is made here. Without ``samples`` that is with all, and
-            ``COMPARED`` are compared; ``batch`` is that of the comparison.
+        data: images or arrays, or a ``Reading``, whose other fields are keywords too; they calibrate what is
+            made here. Without ``samples`` that is with all, and ``COMPARED`` are compared; ``batch`` is that
+            of the comparison. What can be read once is read once, no further than needed.
         example_inputs, progress: see ``calib8.pipeline.calibrate``.
         words: fields of ``Reading``, and of ``Purpose``: what the outputs mean.
 
@@ -67,6 +68,7 @@ def diagnose(
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     if reading.data is None:
         raise UsageError("diagnose", "no data were given", f"Give {parameter('data')}")
+    reading = for_several_openings(reading)
     refuse_module(int8, "int8")
     fp32 = as_model(fp32, example_inputs)
     made, basis, watching = None, Basis(), callback_of(progress)

@@ -30,7 +30,7 @@ from calib8.quantization.qdq import holds_codes
 from calib8.remedies import Treatment
 from calib8.requests import requested, takes_words_of
 from calib8.run_report.around import Around
-from calib8.run_report.chosen_samples import chosen_reading
+from calib8.run_report.chosen_samples import ChosenReading, chosen_reading
 from calib8.run_report.environment import environment
 from calib8.run_report.of_judged import of_comparison, of_evaluations, of_treatment
 from calib8.run_report.of_quantize import of_quantization
@@ -85,7 +85,7 @@ def write_report(
     Raises:
         UsageError: a result of another kind, a path of another kind of file.
         OutputError: the page cannot be written; an old one stays intact.
-        Calib8Error: models or data cannot be read.
+        Calib8Error: models or data cannot be read, or the data do not fit the models: nothing is written.
     """
     reading = NOTHING_READ if data is None else requested(Reading, words, data, field="data")
     around = Around(fp32, environment=environment(reading.threads))
@@ -128,7 +128,11 @@ class Asked:
         self, fp32: Model, int8: Model, dataset: Dataset | None, compared: Comparison | None = None,
         made: Quantization | None = None, counted: bool = True,
     ) -> SideBySide | None:  # fmt: skip
-        """Both models on some samples; None without data. Where they cannot be run it says why."""
+        """Both models on some samples; None without data. Where they cannot be run it says why.
+
+        Raises:
+            DataError: samples cannot be read, or do not fit the models.
+        """
         if dataset is None:
             return None
         reading = chosen_reading(dataset, self.reading.threads, made)
@@ -137,9 +141,23 @@ class Asked:
                 fp32, int8, reading, purpose=self.purpose, compared=compared, counted=counted,
                 progress=self.progress,
             )  # fmt: skip
-            return replace(seen, fed=_fed(dataset, compared))
         except Calib8Error as error:  # the result itself is told all the same
-            return SideBySide(reading.where, compared, error.text, None, (), unjudged(error.text))
+            seen = SideBySide(reading.where, compared, error.text, None, (), unjudged(error.text))
+        else:
+            seen = replace(seen, fed=_fed(dataset, compared))
+        if seen.note:
+            _refuse_unreadable(reading)
+        return seen
+
+
+def _refuse_unreadable(reading: ChosenReading) -> None:
+    """Tells apart data that cannot be used from models that cannot be run: of the former nothing is told.
+
+    Raises:
+        DataError: there is no sample, or one cannot be read.
+    """
+    for _ in reading.opened(()):
+        pass
 
 
 def _fed(dataset: Dataset, compared: Comparison | None) -> Fed | None:

@@ -167,6 +167,8 @@ class Judge:
             self.float_top1 = 100.0 * float(np.mean(known.best == known.labels))
             labels = self._judging.labels.astype("<i8")
             self.labels_digest = hashlib.sha256(labels.tobytes()).hexdigest()
+        if self.float_top1 is None:
+            self.label_note = self.label_note or dataset.why_no_labels
         self._check(self._judging is not None, self.float_top1 is not None)
         if alike is not None and self._judging is not None and promise.kind in ("agreement", "drop"):
             more = self._classes(alike, lambda _, piece: self._reference.run(piece.inputs))
