@@ -34,8 +34,8 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "cli": ("cli_auto", "cli_happy", "cli_table", "next_command", "repairs_told", "tengine_options"),
     "conformance": ("onnx_rewrites",),
     "data": (
-        "batches", "digests", "geometry", "labels", "preflight", "preprocess", "presets", "rearranged",
-        "samples", "samples_arrays", "samples_iterables", "shards", "trail", "units",
+        "batches", "data_mistakes", "digests", "geometry", "labels", "preflight", "preprocess", "presets",
+        "rearranged", "samples", "samples_arrays", "samples_iterables", "shards", "trail", "units",
     ),
     "delivery": ("delivered",),
     "demo": ("assets",),
