@@ -15,6 +15,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.plan_file import save_plan
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.forks import ForkLock
+from calib8.requests import checks_types
 from calib8.session.bound import BoundRun, check_bindable
 from calib8.session.opening import opened_model
 from calib8.session.ports import (
@@ -70,6 +71,7 @@ class InferenceSession:
         inputs, outputs: their specs; sizes that are fixed by ``shapes`` are filled in.
     """
 
+    @checks_types
     def __init__(
         self,
         model: Source,

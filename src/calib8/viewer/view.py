@@ -17,6 +17,7 @@ from calib8.analysis.inspection import inspect
 from calib8.errors import DataError, UsageError
 from calib8.files import check_file, checked_path
 from calib8.parameters import parameter
+from calib8.requests import checks_types
 from calib8.run_report.page_path import SUFFIXES
 from calib8.viewer.list_page import list_page
 from calib8.viewer.model_page import model_page
@@ -80,6 +81,7 @@ class Viewer:
         return f"<Viewer: {self.url}>"
 
 
+@checks_types
 def view(path: str | os.PathLike[str], *, port: int = 0, browser: bool = True) -> Viewer:
     """Shows reports of a folder side by side, one report, or what is in a model, in a browser.
 
