@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -98,7 +98,9 @@ def evaluate(
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
-    models = _listed(models)
+    if isinstance(models, str | os.PathLike) or is_module(models):
+        one = f"one path ('{models}')" if not is_module(models) else f"one module ({type(models).__name__})"
+        raise UsageError("models", f"is {one}", "Give a list of paths")
     if not models:
         cure = "Give the paths of one or more .onnx or .tflite files"
         raise UsageError("evaluate", "no model was given", cure)
@@ -112,17 +114,6 @@ def evaluate(
             files.paths, reading, purpose, runtime, settings, label_offset, judge, callback_of(progress)
         )
     return Evaluations(replace(one, model=files.named(one.model)) for one in found)
-
-
-def _listed(models: Any) -> list[FilePath | Module]:
-    """Several models; a mapping could be meant by its keys or its values."""
-    if isinstance(models, str | os.PathLike) or is_module(models):
-        one = f"one path ('{models}')" if not is_module(models) else f"one module ({type(models).__name__})"
-        raise UsageError("models", f"is {one}", "Give a list of paths")
-    if isinstance(models, Mapping) or not isinstance(models, Iterable):
-        problem = f"is of type {type(models).__name__}, and a list of paths is wanted"
-        raise UsageError("models", problem, "Give a list, such as models=['fp32.onnx', 'int8.onnx']")
-    return list(models)
 
 
 def _evaluated(

@@ -17,7 +17,6 @@ from calib8.files import atomic_output, check_file, checked_path
 from calib8.formats import aimet, dynamic_ranges, mxnet, ncnn, onnxruntime, tengine, tensorrt
 from calib8.formats.table_file import TableFile
 from calib8.parameters import either, one_of, parameter
-from calib8.requests import checks_types
 from calib8.table import TABLE_FORMAT, CalibrationTable
 from calib8.tflite.magic import claims_to_be_tflite
 
@@ -120,7 +119,6 @@ def table_format(name: str, asked: str | None = None) -> TableFormat:
     return FORMATS[name]
 
 
-@checks_types
 def read_table(path: str | os.PathLike[str], form: str | None = None) -> TableFile:
     """Reads a table of any format.
 
