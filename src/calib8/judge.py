@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,6 +101,10 @@ def evaluate(
     if isinstance(models, str | os.PathLike) or is_module(models):
         one = f"one path ('{models}')" if not is_module(models) else f"one module ({type(models).__name__})"
         raise UsageError("models", f"is {one}", "Give a list of paths")
+    if isinstance(models, Mapping) or not isinstance(models, Iterable):  # of a mapping: keys or values?
+        problem = f"is of type {type(models).__name__}, not a list"
+        raise UsageError("models", problem, "Give a list of paths, such as models=['fp32.onnx', 'int8.onnx']")
+    models = list(models)
     if not models:
         cure = "Give the paths of one or more .onnx or .tflite files"
         raise UsageError("evaluate", "no model was given", cure)

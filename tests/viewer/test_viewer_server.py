@@ -261,9 +261,14 @@ def test_what_cannot_be_shown_is_refused(root: Path, tmp_path: Path) -> None:
             calib8.view(path, browser=False)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("port", [-1, 65_536, True, 1.5, "80"])
-def test_what_is_no_port_is_refused(root: Path, port: Any) -> None:
-    with pytest.raises(UsageError, match=r"must be in 0 … 65535. Give 0"):
+@pytest.mark.parametrize(
+    ("port", "says"),
+    [(-1, "port=-1: must be in 0 … 65535. Give 0"), (65_536, "port=65536: must be in"),
+     (True, "port: is of type bool"), (1.5, "port: is of type float"),
+     ("x", r"port: is of type str \('x'\)")],
+)  # fmt: skip
+def test_what_is_no_port_is_refused(root: Path, port: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
         calib8.view(root, port=port, browser=False)
 
 

@@ -112,6 +112,15 @@ Typed: TypeAlias = "tuple[object, Mapping[str, Any]]"
 """An annotation, and the names of the module that it stands in."""
 
 
+def flag(name: str, value: object) -> bool:
+    """True or False, of Python or NumPy.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    return bool(fitted(name, value, bool, {}))
+
+
 def checks_types(function: Function) -> Function:
     """Lets a public function refuse values of other types than its annotations name, in plain words."""
     own, typed = inspect.signature(function), types_of(function)
@@ -151,8 +160,10 @@ def _wanted(annotation: object, names: Mapping[str, Any]) -> list[Any]:
         return [kind for part in get_args(annotation) for kind in _wanted(part, names)]
     if annotation is None or annotation is type(None):
         return [type(None)]
-    known = (get_origin(annotation) or annotation) in _WORDS or _is_request(annotation)
-    return [annotation if known else _UNKNOWN]
+    kind = get_origin(annotation) or annotation
+    if kind is collections.abc.Sequence and _UNKNOWN in _wanted(get_args(annotation)[0], names):
+        return [_UNKNOWN]
+    return [annotation if kind in _WORDS or _is_request(kind) else _UNKNOWN]
 
 
 def _read(part: str, names: Mapping[str, Any]) -> list[Any]:
@@ -225,7 +236,7 @@ def _is_flag(value: object) -> bool:
 def _row(wanted: Any, value: Any, names: Mapping[str, Any]) -> object:
     """A row of values of one type; a text alone is a row of itself."""
     kinds = get_args(wanted)
-    of = _wanted(kinds[0], names) if kinds else [_UNKNOWN]
+    of = _wanted(kinds[0], names)
     given = (value,) if isinstance(value, str) else value
     if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
         raise _NoFitError
@@ -257,7 +268,7 @@ def _why(value: object, wanted: Sequence[Any], name: str = "") -> tuple[str, str
         kinds.remove(str)
     words = " or ".join(dict.fromkeys(_WORDS.get(kind, f"a {kind.__name__}") for kind in kinds))
     shown = f" ({value!r})" if isinstance(value, str | int | float) and len(repr(value)) < _SHORT else ""
-    problem = f"is of type {type(value).__name__}{shown}, and {words} is wanted"
+    problem = f"is of type {type(value).__name__}{shown}, not {words}"
     right = next((_EXAMPLES[kind] for kind in kinds if kind in _EXAMPLES), None)
     if isinstance(value, str) and any(kind in _NUMBERS for kind in kinds):
         with suppress(ValueError):

@@ -104,7 +104,7 @@ def view(path: str | os.PathLike[str], *, port: int = 0, browser: bool = True) -
 def shown(path: str | os.PathLike[str], *, port: int, browser: bool, typed: bool) -> Viewer:
     """``view``; ``typed``: texts name parameters as on the command line."""
     given = checked_path(path, "path")
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= MOST_PORTS:
+    if not 0 <= port <= MOST_PORTS:
         raise UsageError(
             parameter("port", port), f"must be in 0 … {MOST_PORTS}", "Give 0 for any that is free"
         )
