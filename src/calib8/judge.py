@@ -19,6 +19,7 @@ from calib8.analysis.paces import FirstSamples
 from calib8.analysis.runtimes import OWN, Settings, default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
+from calib8.data.finite import finite_only, not_finite
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.reading import BatchWords, LabelWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
@@ -146,7 +147,7 @@ def _evaluated(
     judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
     classes = ClassCounts(reference, label_offset, dataset.class_names) if judges.of_classes else None
     beside = Beside(classes, FirstSamples(), verdicts_beside(sessions, reference, meaning))
-    pieces = batches(dataset, reading.batch_size, reading.threads)
+    pieces = finite_only(batches(dataset, reading.batch_size, reading.threads))
     found = evaluate_sessions(
         sessions, pieces, reference=reference, label_offset=label_offset,
         labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
@@ -314,6 +315,11 @@ def preflight(
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
     told = [_labels_left_out(dataset.label_note, dataset)] if dataset.label_note else []
+    told += [
+        f"{name} holds NaN or infinite values"
+        for piece in pieces
+        for name in not_finite(list(piece.inputs.values()), piece.names)
+    ][:1]
     labelled = any(label is not None for piece in pieces for label in piece.labels)
     evaluation, session, scores = None, None, list[npt.NDArray[Any] | None]()
     if labelled:

@@ -88,6 +88,8 @@ class Tally:
         classified, agreeing: samples with classes, and those whose best is the reference's.
         outputs: energies of all float outputs together.
         branches: of every branch; None where they are not known.
+        not_finite: samples for which an output is NaN or infinite.
+        first_not_finite: name of one of them; empty without.
         labels_asked: a label beyond the classes is an error.
         misfit: the label that does not fit; empty where all do. Labels count no more then.
         crash: what ended the runtime.
@@ -104,6 +106,8 @@ class Tally:
     agreeing: int = 0
     outputs: Energies = field(default_factory=Energies)
     branches: list[Energies] | None = None
+    not_finite: int = 0
+    first_not_finite: str = ""
     labels_asked: bool = True
     misfit: str = ""
     crash: CrashError | None = None
@@ -116,6 +120,7 @@ class Tally:
             classes=max(self.classes, other.classes),
             outputs=self.outputs.joined(other.outputs),
             branches=_joined(self.branches, other.branches),
+            first_not_finite=self.first_not_finite or other.first_not_finite,
             labels_asked=self.labels_asked,
             misfit=min(filter(None, (self.misfit, other.misfit)), default=""),
             crash=self.crash or other.crash,
@@ -125,7 +130,17 @@ class Tally:
         return found
 
 
-_COUNTS: Final = ("images", "labelled", "top1", "top5", "above", "below", "classified", "agreeing")
+_COUNTS: Final = (
+    "images",
+    "labelled",
+    "top1",
+    "top5",
+    "above",
+    "below",
+    "classified",
+    "agreeing",
+    "not_finite",
+)
 
 
 def _joined(first: list[Energies] | None, second: list[Energies] | None) -> list[Energies] | None:
