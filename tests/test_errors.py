@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from calib8 import errors
-from calib8.errors import Calib8Error, ModelError, PromiseError, UnsupportedModelError, UsageError
+from calib8.errors import Calib8Error, ModelError, PlaceError, PromiseError, UnsupportedModelError, UsageError
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Calib8Error)]
 
@@ -28,7 +28,7 @@ def test_line_breaks_and_trailing_dots_vanish() -> None:
 def test_every_error_can_be_caught_at_the_root_and_is_drawn_in_the_tree(kind: type[Calib8Error]) -> None:
     assert issubclass(kind, Calib8Error)
     assert kind.__name__ in (errors.__doc__ or "")
-    assert kind.exit_code == {UsageError: 2, PromiseError: 3}.get(kind, 1)
+    assert kind.exit_code == {UsageError: 2, PlaceError: 2, PromiseError: 3}.get(kind, 1)
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -31,17 +31,23 @@ def test_what_is_no_path_is_told(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["model", "model_v1.0", "model.int8", "net.2026-01", "a.onnx", "B.TFLITE", ".hidden"]
+    "name", ["model_v1.0", "model.int8", "net.2026-01", "a.onnx", "B.TFLITE", ".hidden.v2"]
 )
 def test_names_that_a_model_may_have(name: str) -> None:
     check_written_model(name)
-    check_written_model(Path("folder") / name, "--output")
+    check_written_model(Path("folder") / name, f"--output {name}")
+
+
+@pytest.mark.parametrize("name", ["model", ".hidden", "folder.v2/model"])
+def test_names_of_models_without_a_suffix(name: str) -> None:
+    with pytest.raises(UsageError, match=rf"-o {name}: has no suffix; .*Add \.onnx: {Path(name).name}\.onnx"):
+        check_written_model(name, f"-o {name}")
 
 
 @pytest.mark.parametrize("suffix", [*sorted(OTHER_FILES), ".PT", ".Engine"])
 def test_names_of_other_kinds_of_files(suffix: str) -> None:
     with pytest.raises(UsageError, match=r"-o model.*: is the name of another kind of file.*model\.onnx"):
-        check_written_model(f"model{suffix}", "-o")
+        check_written_model(f"model{suffix}", f"-o model{suffix}")
 
 
 def listing(folder: Path) -> list[str]:

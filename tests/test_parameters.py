@@ -30,7 +30,8 @@ PASSED_ON = {
     "exporting/tflite/export.py",  # inputs and outputs, one after the other
     "progress/__init__.py",  # that of who checks a count
     "repair/wanted.py",  # effort or repair, whichever was given
-    "requests.py",  # a field of any request
+    "requests/__init__.py",  # a field of any request
+    "requests/given_types.py",  # any parameter
     "tuning/judging.py",
     "tuning/promise.py",
     "tuning/task_evidence.py",  # all that promise, see PARAMETERS

@@ -9,6 +9,7 @@
     ├── CalibrationError      statistics from which no range can be chosen                    exit code 1
     ├── TableError            a table, statistics or checkpoint, broken or of another model   exit code 1
     ├── OutputError           a result cannot be written                                      exit code 1
+    │   └── PlaceError              as is told before the work starts                             exit code 2
     └── PromiseError          no model that was tried keeps the promise, on the command line   exit code 3
 
 Every message is one line: ``subject: problem. cure.`` What it says of parameters is written once, see
@@ -82,6 +83,12 @@ class TableError(Calib8Error):
 
 class OutputError(Calib8Error):
     """A result cannot be written (permissions, full disk, missing folder)."""
+
+
+class PlaceError(OutputError):
+    """A result has no place where it was wanted, which is told before the work starts (exit code 2)."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class PromiseError(Calib8Error):

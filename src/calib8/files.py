@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from calib8.addresses import is_address
-from calib8.errors import Calib8Error, ModelError, OutputError, UsageError
+from calib8.errors import Calib8Error, ModelError, OutputError, PlaceError, UsageError
 
 WRITTEN_MODELS: Final = (".onnx", ".tflite")
 """Suffixes of the INT8 models that are written."""
@@ -45,22 +45,27 @@ def checked_path(value: object, what: str) -> Path:
     return Path(path)
 
 
-def check_written_model(path: str | os.PathLike[str], option: str = "") -> None:
-    """Refuses names of INT8 models by which other tools would take them for what they are not.
+def check_written_model(path: str | os.PathLike[str], subject: str = "") -> None:
+    """Refuses names of INT8 models by which other tools would not know them, or take them for others.
 
     Args:
-        path: of a model to be written; it may have no suffix, or one that is none, as in ``model_v1.0``.
-        option: that gives it, for the message.
+        path: of a model to be written; its suffix may be one that says nothing, as in ``model_v1.0``.
+        subject: what gives it, with the path, for the message; empty: the path alone.
 
     Raises:
-        UsageError: a suffix that is in ``OTHER_FILES``.
+        UsageError: no suffix, or one that is in ``OTHER_FILES``.
     """
-    file = Path(path)
+    file, kinds = Path(path), " or ".join(WRITTEN_MODELS)
+    if file.name and not file.suffix:
+        problem = f"has no suffix; models are written as {kinds}"
+        raise UsageError(
+            subject or str(file), problem, f"Add {WRITTEN_MODELS[0]}: {file.name}{WRITTEN_MODELS[0]}"
+        )
     if file.suffix.lower() not in OTHER_FILES:
         return
     cure = f"Give a name such as {file.with_suffix('.onnx').name} or {file.with_suffix('.tflite').name}"
-    problem = f"is the name of another kind of file; models are written as {' or '.join(WRITTEN_MODELS)}"
-    raise UsageError(f"{option} {file}".strip(), problem, cure)
+    problem = f"is the name of another kind of file; models are written as {kinds}"
+    raise UsageError(subject or str(file), problem, cure)
 
 
 def check_address(path: str | os.PathLike[str], error: type[Calib8Error]) -> None:
@@ -175,18 +180,33 @@ def check_output(
 
     Raises:
         UsageError: it is one of them.
-        OutputError: the folder is missing or cannot be written to, or the path is no regular file.
+        PlaceError: the folder is missing or cannot be written to, or the path is no regular file.
     """
     for other, taken_path in taken:
         if _same_file(path, taken_path):
             raise UsageError(subject, f"is the same file as {other}", "Choose another path")
-    file = output_file(path)
+    check_place(subject, path)
+
+
+def check_place(subject: str, path: str | os.PathLike[str]) -> None:
+    """Makes sure that a file can be written, whatever is there.
+
+    Args:
+        subject: what is to be written, for the message.
+        path: of it.
+
+    Raises:
+        PlaceError: the folder is missing or cannot be written to, or the path is no regular file.
+    """
     try:
+        file = output_file(path)
         with tempfile.TemporaryFile(dir=file.parent):
             pass
+    except OutputError as error:
+        raise PlaceError(subject, error.problem, error.cure) from error
     except OSError as error:
         reason, cure = error.strerror or str(error), "Choose a folder that exists and is writable"
-        raise OutputError(os.fspath(path), f"cannot be written ({reason})", cure) from error
+        raise PlaceError(subject, f"cannot be written ({reason})", cure) from error
 
 
 def _same_file(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:

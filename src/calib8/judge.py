@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from calib8.analysis.open_models import OpenModels
 from calib8.analysis.paces import FirstSamples
 from calib8.analysis.runtimes import OWN, Settings, default_runtime, is_float_model
 from calib8.data.batches import Batch, batches
+from calib8.data.finite import not_finite
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.reading import BatchWords, LabelWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
@@ -107,6 +108,10 @@ def evaluate(
     if isinstance(models, str | os.PathLike) or is_module(models):
         one = f"one path ('{models}')" if not is_module(models) else f"one module ({type(models).__name__})"
         raise UsageError("models", f"is {one}", "Give a list of paths")
+    if isinstance(models, Mapping) or not isinstance(models, Iterable):  # of a mapping: keys or values?
+        problem = f"is of type {type(models).__name__}, not a list"
+        raise UsageError("models", problem, "Give a list of paths, such as models=['fp32.onnx', 'int8.onnx']")
+    models = list(models)
     if not models:
         cure = "Give the paths of one or more .onnx or .tflite files"
         raise UsageError("evaluate", "no model was given", cure)
@@ -345,6 +350,11 @@ def preflight(
     images = sum(len(piece.names) for piece in pieces)
     why = dataset.why_no_labels
     told = [_labels_left_out(why, dataset)] if why else []
+    told += [
+        f"{name} holds NaN or infinite values"
+        for piece in pieces
+        for name in not_finite(list(piece.inputs.values()), piece.names)
+    ][:1]
     labelled = any(label is not None for piece in pieces for label in piece.labels)
     evaluation, session, scores = None, None, list[npt.NDArray[Any] | None]()
     if labelled:

@@ -231,6 +231,7 @@ class TargetChoice(Request):
 
     def __post_init__(self) -> None:
         """Checks what is asked for."""
+        super().__post_init__()
         self.scheme()
 
     def scheme(self, default: str = "onnxruntime") -> QuantScheme:

@@ -228,6 +228,15 @@ def test_it_prints_itself(here: Environment) -> None:
     assert 'without plotly: pip install "calib8[report]"' in missing.summary()
 
 
+def test_metadata_without_requirements_are_a_finding(here: Environment) -> None:
+    [finding] = findings_of(replace(clean(here), packages=()))
+    assert finding.subject == "calib8" and "incomplete" in finding.problem and "pip install" in finding.cure
+    none = replace(clean(here), packages=(), calib8=None)
+    assert [one.problem for one in findings_of(none)] == [
+        "has no package metadata, so nothing is known of what it needs"
+    ]
+
+
 def test_the_package_does_without_metadata(here: Environment) -> None:
     [finding] = findings_of(replace(clean(here), calib8=None))
     assert finding.subject == "calib8" and "metadata" in finding.problem

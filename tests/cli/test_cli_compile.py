@@ -98,7 +98,7 @@ def test_what_cannot_be_compiled(cli, refused, model: Path, int8: Path, compiled
     refused(cli("compile", compiled, "-o", target), 2, "int8.c8: is a plan. Give the model or program")
     refused(cli("compile", int8, "-o", int8), 2, "--output", "is the same file as an input")
     refused(cli("compile", int8, "-o", out / "m.ONNX"), 2, "has the suffix of a model", "such as m.c8")
-    refused(cli("compile", int8, "-o", out / "none" / "m.c8"), 1, "cannot be written")
+    refused(cli("compile", int8, "-o", out / "none" / "m.c8"), 2, "error: --output", "cannot be written")
     refused(cli("compile", int8, "--profile", "odd", "-o", target), 2, "profile 'odd': unknown")
     refused(cli("compile", int8, "-o", out / "m.c8p"), 2, "has the suffix of a program", "such as m.c8")
     conflict = ("--integer-only", "--profile", "onnx")

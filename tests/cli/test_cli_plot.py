@@ -74,8 +74,13 @@ def test_places_that_cannot_be_written_to_are_refused(
     cli, refused, table: Path, stats: Path, out: Path
 ) -> None:
     base = ("table", "plot", table, "--stats", stats)
-    refused(cli(*base, "-o", out / "missing" / "page.html"), 1, "page.html: cannot be written")
-    refused(cli(*base, "-o", table / "folder"), 1, f"{table / 'folder'}: cannot be made", "is not a folder")
+    refused(cli(*base, "-o", out / "missing" / "page.html"), 2, "page.html: cannot be written")
+    refused(
+        cli(*base, "-o", table / "folder"),
+        2,
+        f"--output {table / 'folder'}: cannot be made",
+        "is not a folder",
+    )
     refused(
         cli(*base, "-o", out / "p.html", "--json", out / "p.html"), 2, "--json", "what is written is JSON"
     )
@@ -125,8 +130,8 @@ def test_a_page_is_not_called_like_a_picture(cli, refused, model: Path, out: Pat
 @pytest.mark.usefixtures("nothing_left")
 def test_the_page_needs_a_place(cli, refused, model: Path, out: Path, tmp_path: Path) -> None:
     base = ("calibrate", model, "--data", tmp_path / "none", "-o", out / "t.json", "--plot")
-    refused(cli(*base, model / "folder"), 1, f"{model / 'folder'}: cannot be made", "is not a folder")
-    refused(cli(*base, out / "no" / "page.html"), 1, "page.html: cannot be written")
+    refused(cli(*base, model / "folder"), 2, f"--plot {model / 'folder'}: cannot be made", "is not a folder")
+    refused(cli(*base, out / "no" / "page.html"), 2, "page.html: cannot be written")
     html = out / "same.html"
     same = cli("calibrate", model, "--data", tmp_path / "none", "-o", html, "--plot", html)
     refused(same, 2, f"--output {html}", "what is written is a calibration table", "same.json")

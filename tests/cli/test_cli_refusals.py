@@ -20,7 +20,7 @@ def test_no_onnx_file(cli, refused, images: Path, tmp_path: Path, out: Path) -> 
     path = tmp_path / "notes.onnx"
     path.write_text("these are my notes")
     for command in ("quantize", "calibrate"):
-        result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result")
+        result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result.v2")
         refused(result, 1, "notes.onnx: is not an ONNX model", "Export or download the model again.")
     refused(cli("inspect", path), 1, "notes.onnx")
     refused(cli("evaluate", path, "--data", images, *FLAGS), 1, "notes.onnx: is not an ONNX model")
@@ -30,7 +30,7 @@ def test_no_onnx_file(cli, refused, images: Path, tmp_path: Path, out: Path) -> 
 def test_missing_model(cli, refused, images: Path, tmp_path: Path, out: Path) -> None:
     path = tmp_path / "nowhere.onnx"
     for command in ("quantize", "calibrate"):
-        result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result")
+        result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result.v2")
         refused(result, 1, "nowhere.onnx: no such file. Give the path of an .onnx or .tflite file.")
     for command in ("evaluate", "run"):
         refused(cli(command, path, "--data", images, *FLAGS), 1, "nowhere.onnx: no such file")
@@ -71,7 +71,7 @@ def test_model_without_layers(cli, refused, images: Path, tmp_path: Path, out: P
     )
     path = save(proto, tmp_path / "relu.onnx")
     for command in ("quantize", "calibrate"):
-        result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result")
+        result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result.v2")
         refused(result, 1, "relu.onnx: has no convolution or matrix", "Give a float32 convolutional network.")
 
 
@@ -122,7 +122,7 @@ def test_empty_folder(cli, refused, model: Path, tmp_path: Path, out: Path) -> N
     empty = tmp_path / "empty"
     empty.mkdir()
     for command in ("quantize", "calibrate"):
-        result = cli(command, model, "--data", empty, *FLAGS, "-o", out / "result")
+        result = cli(command, model, "--data", empty, *FLAGS, "-o", out / "result.v2")
         refused(result, 1, "empty: holds no image file", "Give a folder with images")
     for command in ("evaluate", "run"):
         refused(cli(command, model, "--data", empty, *FLAGS), 1, "empty: holds no image file")
@@ -148,7 +148,10 @@ def test_corrupt_image(cli, refused, model: Path, images: Path, out: Path) -> No
     bad.write_bytes(bad.read_bytes()[:100])
     for command in ("quantize", "calibrate"):
         refused(
-            cli(command, model, "--data", images, *FLAGS, "-o", out / "result"), 1, "b/3.png: ", "--skip-bad"
+            cli(command, model, "--data", images, *FLAGS, "-o", out / "result.v2"),
+            1,
+            "b/3.png: ",
+            "--skip-bad",
         )
     for command in ("evaluate", "run"):
         refused(cli(command, model, "--data", images, *FLAGS), 1, "b/3.png: ", "--skip-bad")
@@ -159,7 +162,7 @@ def test_corrupt_image_skipped(cli, model: Path, images: Path, tmp_path: Path) -
     bad.write_bytes(bad.read_bytes()[:100])
     skip = ("--data", images, *FLAGS, "--skip-bad", "--json", tmp_path / "r.json")
     for command in ("quantize", "calibrate"):
-        result = cli(command, model, *skip, "-o", tmp_path / "result")
+        result = cli(command, model, *skip, "-o", tmp_path / "result.v2")
         assert result.exit_code == 0, result.output
         assert "warning: 1 bad image skipped" in result.stdout
         assert "  b/3.png: " in result.stdout
@@ -206,7 +209,7 @@ def test_activations_that_are_not_finite(
     proto.graph.initializer.append(numpy_helper.from_array(np.ones(1, np.float32), "one"))
     path = save(proto, tmp_path / "bad.onnx")
     for command in ("quantize", "calibrate"):
-        result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result")
+        result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result.v2")
         line = refused(result, 1, problem, "keep the nodes around it in float with --keep-float")
         assert "0 NaN and 0 infinite" not in line
 

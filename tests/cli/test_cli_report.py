@@ -214,9 +214,9 @@ def test_what_is_no_page_is_refused_before_the_work_starts(
     )
     assert picture.stdout == ""
     refused(cli(*making, "--report", out / "run"), 2, "is not the name of a page")
-    refused(cli(*making, "--report", out), 1, "is a folder, no file")
+    refused(cli(*making, "--report", out), 2, f"error: --report {out}: is a folder, no file")
     missing = cli(*making, "--report", out / "missing" / "run.html")
-    refused(missing, 1, "run.html: cannot be written", "Choose a folder that exists")
+    refused(missing, 2, "error: --report", "run.html: cannot be written", "Choose a folder that exists")
     assert missing.stdout == ""
     same = cli(*making, "--table", out / "run.html", "--report", out / "run.html")
     refused(same, 2, f"--report {out / 'run.html'}: is the same file as --table")

@@ -125,7 +125,7 @@ def test_statistics_are_shown(cli, made: Paths, out: Path) -> None:
 def test_statistics_of_another_model(cli, refused, made: Paths, tmp_path: Path, out: Path) -> None:
     other = save(cnn(seed=1), tmp_path / "other.onnx")
     before = set(out.iterdir())
-    for command in (("calibrate", "-o", out / "x"), ("quantize", "-o", out / "x")):
+    for command in (("calibrate", "-o", out / "x"), ("quantize", "-o", out / "x.onnx")):
         result = cli(command[0], other, *command[1:], "--from-stats", made["stats"])
         refused(result, 1, "stats.npz: were made for another model", "Gather statistics of this model.")
     assert set(out.iterdir()) == before

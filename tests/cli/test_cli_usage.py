@@ -21,31 +21,32 @@ def test_places_that_cannot_be_written_to_are_refused_first(
     # The data are missing too: the output is looked at before them.
     data = ("--data", tmp_path / "none", *FLAGS)
     for command in ("quantize", "calibrate"):
-        refused(cli(command, model, *data, "-o", path), 1, f"{path}: ", "Choose" if place != "." else "Give")
-        refused(cli(command, model, *data, "-o", out / "x", "--json", path), 1, f"{path}: ")
-    refused(cli("quantize", model, *data, "-o", out / "x", "--table", path), 1, f"{path}: ")
+        cure = "Choose" if place != "." else "Give"
+        refused(cli(command, model, *data, "-o", path), 2, f"error: --output {path}: ", cure)
+        refused(cli(command, model, *data, "-o", out / "x", "--json", path), 2, f"error: --json {path}: ")
+    refused(cli("quantize", model, *data, "-o", out / "x", "--table", path), 2, f"error: --table {path}: ")
     for command in ("evaluate", "run"):
-        refused(cli(command, model, *data, "--json", path), 1, f"{path}: ")
-    refused(cli("inspect", model, "--json", path), 1, f"{path}: ")
+        refused(cli(command, model, *data, "--json", path), 2, f"error: --json {path}: ")
+    refused(cli("inspect", model, "--json", path), 2, f"error: --json {path}: ")
 
 
 def test_demo_into_a_file(cli, refused, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("a file, no folder")
-    refused(cli("demo", "--output", path), 1, f"{path}: cannot be made")
-    refused(cli("demo", "--output", path / "below"), 1, f"{path / 'below'}: cannot be made", "Choose another")
+    refused(cli("demo", "--output", path), 2, f"error: --output {path}: cannot be made")
+    refused(cli("demo", "--output", path / "below"), 2, f"{path / 'below'}: cannot be made", "Choose another")
     assert path.read_text() == "a file, no folder"
 
 
 def test_a_device_is_no_output(cli, refused, model: Path, tmp_path: Path) -> None:
     result = cli("quantize", model, "--data", tmp_path / "none", *FLAGS, "-o", "/dev/full")
-    refused(result, 1, "/dev/full: ")
+    refused(result, 2, "error: --output /dev/full: is a device")
     assert Path("/dev/full").is_char_device()
 
 
 @pytest.mark.parametrize("command", ["quantize", "calibrate"])
 def test_full_disk(process, tmp_path: Path, out: Path, command: str) -> None:
-    target = out / "result"
+    target = out / "result.v2"
     target.write_text("the old result")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))"
     flags = ("--mean", "128", "--scale", "1/128", "--color", "gray")

@@ -13,7 +13,18 @@ from example_reports import NASTY, report
 
 from calib8.parameters import parameter
 from calib8.report.harmless import printable
-from calib8.run_report.facts import CLOSING, HEAD, ID, OPENING, LayerFacts, PageFacts, Unread, facts_in
+from calib8.run_report.facts import (
+    CLOSING,
+    END,
+    HEAD,
+    ID,
+    OPENING,
+    TAIL,
+    LayerFacts,
+    PageFacts,
+    Unread,
+    facts_in,
+)
 from calib8.run_report.page import page
 from calib8.run_report.told import Figure, Headline, RunReport, Work
 from html_reader import Reader
@@ -22,7 +33,7 @@ PLAIN = RunReport("t", "evaluate", Headline("unknown", "evaluated", "No verdict.
 
 
 def read(text: str) -> PageFacts | Unread | None:
-    return facts_in(io.BytesIO(text.encode()))
+    return facts_in(io.BytesIO(f"{text}\n</html>".encode()))
 
 
 def facts_of(told: RunReport) -> PageFacts:
@@ -93,9 +104,20 @@ def test_little_of_a_page_is_read(name: str) -> None:
     told = replace(PLAIN, title=name, headline=replace(PLAIN.headline, text=name))
     text = page(told)
     assert 0 < text.index(OPENING) < 1024  # no name stands before them
-    padded = Counted(text.encode() + b"x" * 3 * HEAD)
+    padded = Counted(text.encode() + b"x" * 3 * HEAD + END)
     assert isinstance(facts_in(padded), PageFacts)
-    assert padded.taken <= HEAD if name == "layer" else padded.taken > HEAD
+    most = HEAD + TAIL
+    assert padded.taken <= most if name == "layer" else padded.taken > most
+
+
+def test_a_page_that_is_cut_off_behind_its_facts_is_told() -> None:
+    text = page(report(9))
+    whole = facts_in(io.BytesIO(text.encode()))
+    assert isinstance(whole, PageFacts)
+    for end in (text.index(OPENING) + text.partition(OPENING)[2].index(CLOSING) + 20, len(text) // 2):
+        found = facts_in(io.BytesIO(text[:end].encode()))
+        assert isinstance(found, Unread) and "cut off" in found.why
+    assert found.title == whole.title
 
 
 def with_facts(change: Any) -> str:

@@ -291,7 +291,18 @@ def test_two_runs_do_not_search_in_one_folder(tune: Tune, tmp_path: Path) -> Non
         ({"min_sqnr": 20.0, "keep_float": ["nobody"]}, UsageError, "no node 'nobody'"),
         ({"min_sqnr": 20.0, "samples": 12}, DataError, "leaves 6 samples"),
         ({"min_sqnr": 20.0, "judge_data": inputs()}, UsageError, "what calibrated cannot judge"),
-        ({"min_sqnr": 20.0, "output": 3}, UsageError, "not a path"),
+        ({"min_sqnr": 20.0, "output": 3}, UsageError, "output: is of type int"),
+        (
+            {"min_sqnr": 20.0, "output": "tuned.txt"},
+            UsageError,
+            r"output='tuned\.txt': is the name of another",
+        ),
+        ({"min_sqnr": 20.0, "output": "tuned"}, UsageError, "output='tuned': has no suffix"),
+        (
+            {"min_sqnr": 20.0, "output": "none/t.onnx"},
+            OutputError,
+            r"output='none/t\.onnx': cannot be written",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+import numpy as np
 import pytest
 from example_reports import NASTY
 from report_folders import told, written
@@ -152,6 +154,34 @@ def test_it_only_reads(viewer: calib8.Viewer, root: Path, method: str) -> None:
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
 
+@pytest.mark.parametrize(
+    ("sent", "status", "says"),
+    [
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+            b" 501 ",
+            b"GET and HEAD are answered",
+        ),
+        (b"what is this\r\n\r\n", b" 400 ", b"This is no request."),
+        (b"GET / HTTP/9.9\r\n\r\n", b" 505 ", b"This is no request."),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", b" 414 ", b"This is no request."),
+    ],
+    ids=["POST", "words", "version", "long"],
+)
+def test_what_is_no_request_is_told_in_its_own_words(
+    viewer: calib8.Viewer, sent: bytes, status: bytes, says: bytes
+) -> None:
+    port = int(viewer.url.split(":")[2].split("/")[0])
+    answer = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as there:
+        there.sendall(sent)
+        with contextlib.suppress(ConnectionResetError):  # what it did not read of the request
+            while piece := there.recv(1 << 16):
+                answer += piece
+    assert says in answer and b"<" not in answer and b"Python" not in answer
+    assert status in answer.split(b"\r\n")[0] or not answer.startswith(b"HTTP")
+
+
 def test_head_has_no_body(viewer: calib8.Viewer) -> None:
     for path in ("", "page/a.html", PAIR):
         answer = ask(viewer, path, "HEAD")
@@ -217,10 +247,16 @@ def test_names_cannot_break_out_of_a_page(tmp_path: Path) -> None:
 def test_broken_pages_are_listed_with_a_sentence_and_shown_as_they_are(tmp_path: Path) -> None:
     whole = written(tmp_path / "a.html", told("first")).read_text(encoding="utf-8")
     (tmp_path / "cut.html").write_text(whole[:1500], encoding="utf-8")
+    (tmp_path / "half.html").write_text(whole[: len(whole) // 2], encoding="utf-8")
     (tmp_path / "newer.html").write_text(whole.replace('"version":1', '"version":2', 1), encoding="utf-8")
     with calib8.view(tmp_path, browser=False) as viewer:
         front = ask(viewer, "").text
-        assert "the page is cut off" in front and "A newer calib8 wrote it" in front
+        assert (
+            "the page is cut off" in front
+            and "The page is cut off: its end is missing." in front
+            and "A newer calib8 wrote it" in front
+        )
+        assert "its end is missing" in ask(viewer, "pair?report=half.html&report=newer.html").text
         both = ask(viewer, "pair?report=cut.html&report=newer.html").text
         assert "the page is cut off" in both and "Figures" not in both and both.count("<iframe") == 2
 
@@ -251,19 +287,28 @@ def test_one_report_alone(root: Path) -> None:
 
 def test_what_cannot_be_shown_is_refused(root: Path, tmp_path: Path) -> None:
     (tmp_path / "no.onnx").write_text("no model")
+    np.savez(tmp_path / "held.npz", x=np.zeros(3))
+    (tmp_path / "table.json").write_text("{}")
     for path, error, says in (
         (root / "plain.html", DataError, "is no report"), (root / "none.html", DataError, "no such file"),
         (tmp_path / "none", DataError, "no such file. Give a folder of reports"),
         (tmp_path / "no.onnx", ModelError, "no.onnx"),
         (3, UsageError, "not a path"),
+        (tmp_path / "held.npz", DataError, r"neither a folder, nor a report.*Give a folder"),
+        (tmp_path / "table.json", DataError, "neither a folder, nor a report, nor a model"),
     ):  # fmt: skip
         with pytest.raises(error, match=says):
             calib8.view(path, browser=False)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("port", [-1, 65_536, True, 1.5, "80"])
-def test_what_is_no_port_is_refused(root: Path, port: Any) -> None:
-    with pytest.raises(UsageError, match=r"must be in 0 … 65535. Give 0"):
+@pytest.mark.parametrize(
+    ("port", "says"),
+    [(-1, "port=-1: must be in 0 … 65535. Give 0"), (65_536, "port=65536: must be in"),
+     (True, "port: is of type bool"), (1.5, "port: is of type float"),
+     ("x", r"port: is of type str \('x'\)")],
+)  # fmt: skip
+def test_what_is_no_port_is_refused(root: Path, port: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
         calib8.view(root, port=port, browser=False)
 
 

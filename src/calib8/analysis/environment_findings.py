@@ -43,6 +43,9 @@ def _packages(found: Environment) -> Iterator[Finding]:
     if found.calib8 is None:
         cure = "Install it with pip in place of running it from its folder"
         yield _finding("calib8", "has no package metadata, so nothing is known of what it needs", cure)
+    elif not found.packages:
+        incomplete = "its package metadata list nothing that it needs, so they are incomplete"
+        yield _finding("calib8", incomplete, "Install it anew: pip install --force-reinstall calib8")
     for package in found.packages:
         wanted = f'"{package.name}{package.needed}"'
         problem = found.broken.get(package.name)

@@ -22,8 +22,10 @@ from calib8.analysis.evaluation import BranchSqnr as BranchSqnr
 from calib8.analysis.evaluation import Evaluation as Evaluation
 from calib8.analysis.tally import Energies, Tally, by_sample
 from calib8.data.batches import Batch
+from calib8.data.finite import not_finite
 from calib8.errors import CrashError, DataError
 from calib8.model.runtime import Session
+from calib8.number_texts import count
 from calib8.parameters import Text, parameter
 from calib8.tasks.branches import Meaning
 from calib8.tasks.figures import energies_of
@@ -155,6 +157,9 @@ def _run(session: Session, batch: Batch, tally: Tally) -> list[npt.NDArray[Any]]
         tally.crash = crash
         return None
     tally.images += len(batch.names)
+    wrong = not_finite(outputs, batch.names)
+    tally.not_finite += len(wrong)
+    tally.first_not_finite = min(filter(None, (tally.first_not_finite, *wrong)), default="")
     return outputs
 
 
@@ -182,6 +187,8 @@ def _count_labels(output: npt.NDArray[Any], batch: Batch, label_offset: int, tal
         if tally.misfit:
             continue
         tally.labelled += 1
+        if np.isnan(scores[row]).any():  # no class is the best
+            continue
         tally.top1 += int(best[row, 0] == label)
         tally.above += int(best[row, 0] == label + 1)
         tally.below += int(best[row, 0] == label - 1)
@@ -205,7 +212,8 @@ def _count_differences(
     reference_scores, scores = class_scores(expected[0]), class_scores(outputs[0])
     if classes and reference_scores is not None and scores is not None and _same(reference_scores, scores):
         tally.classified += len(scores)
-        tally.agreeing += int(np.sum(best_classes(reference_scores, 1) == best_classes(scores, 1)))
+        same = best_classes(reference_scores, 1) == best_classes(scores, 1)
+        tally.agreeing += int(np.sum(same[:, 0] & ~np.isnan(reference_scores + scores).any(axis=1)))
 
 
 def _same(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
@@ -291,6 +299,12 @@ def _warnings(tally: Tally, *, doubted: bool) -> Iterator[str]:
         doubted: it is no int8 model beside its original, so that nothing but data or labels can be wrong.
     """
     told = False
+    if tally.not_finite:
+        yield (
+            f"its outputs hold NaN or infinite values for {tally.not_finite} of "
+            f"{count(tally.images, 'sample')} (such as "
+            f"{tally.first_not_finite}): SQNR cannot be told, and no class of theirs is right"
+        )
     for hits, side, cure in ((tally.above, "higher", RAISE), (tally.below, "lower", LOWER)):
         few = tally.classes < FEW_CLASSES or tally.labelled < FEW_LABELS
         if not few and hits > MUCH_MORE * tally.top1 and hits > tally.labelled / MUCH_MORE:

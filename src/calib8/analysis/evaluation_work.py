@@ -21,6 +21,7 @@ from calib8.analysis.tally import Tally
 from calib8.calibration.origin import Origin, origins_text, this_origin, united
 from calib8.data.batches import Batch, batches
 from calib8.data.digests import DigestLog
+from calib8.data.finite import finite_only
 from calib8.data.samples import Dataset
 from calib8.errors import UsageError
 from calib8.model.runtime import Session
@@ -88,7 +89,8 @@ class EvaluationWork:
             if verdicts is not None and log is not None:
                 verdicts.add(batch, results, log.advance(batch.names))
 
-        with closing(batches(dataset if log is None else log.dataset, self.batch, threads)) as pieces:
+        given = batches(dataset if log is None else log.dataset, self.batch, threads)
+        with closing(finite_only(given)) as pieces:
             tallies = tallied(sessions, pieces, self.counting, on_batch=seen, on_outputs=add)
         origins = () if self.mixed is None else (this_origin(),)
         return Findings(tallies, classes, verdicts, origins)

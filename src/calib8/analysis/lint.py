@@ -26,6 +26,7 @@ from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
 from calib8.parameters import Text
 from calib8.quantization.qdq import QUANTIZERS, is_integer_op, label, nodes, readable_copy
+from calib8.requests import checks_types
 from calib8.scheme import target_scheme
 from calib8.tflite.magic import claims_to_be_tflite
 
@@ -133,6 +134,7 @@ class Violation:
         return f"{self.node}: {self.problem} [{self.rule}]. {self.cure}."
 
 
+@checks_types
 def lint(model: str | os.PathLike[str] | onnx.ModelProto, target: str) -> tuple[Violation, ...]:
     """Every violation of a target's rules in a QDQ model, ours or another tool's; empty for a clean one.
 

@@ -67,6 +67,9 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
         ModelError: a file is no model, or they differ in their inputs or number of outputs, or in the batch
             normalizations that the int8 model has statistics of.
     """
+    for name, model in (("fp32", fp32), ("int8", int8)):
+        if not isinstance(model, onnx.ModelProto):
+            checked_path(model, name)
     first, second = _name(fp32, "the first model"), _name(int8, "the second model")
     for model in (fp32, int8):
         _refuse_compiled(model)

@@ -25,6 +25,7 @@ from calib8.number_texts import percent
 from calib8.parameters import one_of, parameter
 from calib8.processors import MOST_THREADS, usable_cores
 from calib8.progress import Progress, ShownProgress, callback_of, check_positive, draws_progress
+from calib8.requests import checks_types
 from calib8.tensors import whole_number
 from calib8.tflite.notes import notes_on_sizes
 
@@ -117,6 +118,7 @@ class _Asked(NamedTuple):
 
 
 @draws_progress
+@checks_types
 def benchmark(
     models: FilePath | Module | Sequence[FilePath | Module],
     *,

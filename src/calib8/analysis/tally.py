@@ -89,6 +89,8 @@ class Tally:
         classified, agreeing: samples with classes, and those whose best is the reference's.
         outputs: energies of all float outputs together.
         branches: of every branch; None where they are not known.
+        not_finite: samples for which an output is NaN or infinite.
+        first_not_finite: the lowest of their names; empty without.
         labels_asked: a label beyond the classes is an error.
         misfit: the label that does not fit, of several that of the lowest name; empty where all do. Labels
             do not count then.
@@ -106,6 +108,8 @@ class Tally:
     agreeing: int = 0
     outputs: Energies = field(default_factory=Energies)
     branches: list[Energies] | None = None
+    not_finite: int = 0
+    first_not_finite: str = ""
     labels_asked: bool = True
     misfit: str = ""
     crash: CrashError | None = None
@@ -118,6 +122,7 @@ class Tally:
             classes=max(self.classes, other.classes),
             outputs=self.outputs.joined(other.outputs),
             branches=_joined(self.branches, other.branches),
+            first_not_finite=min(filter(None, (self.first_not_finite, other.first_not_finite)), default=""),
             labels_asked=self.labels_asked,
             misfit=lowest_text(self.misfit, other.misfit),
             crash=_either(self.crash, other.crash),
@@ -132,7 +137,17 @@ class Tally:
         self.labelled = 0
 
 
-_COUNTS: Final = ("images", "labelled", "top1", "top5", "above", "below", "classified", "agreeing")
+_COUNTS: Final = (
+    "images",
+    "labelled",
+    "top1",
+    "top5",
+    "above",
+    "below",
+    "classified",
+    "agreeing",
+    "not_finite",
+)
 
 
 def lowest_text(*texts: str) -> str:

@@ -61,6 +61,7 @@ class Checkpointing(Request):
 
     def __post_init__(self) -> None:
         """Refuses what is not a path or not a number of samples."""
+        super().__post_init__()
         if self.checkpoint is not None:
             checked_path(self.checkpoint, "checkpoint")
         elif self.checkpoint_every is not None:

@@ -32,6 +32,7 @@ from calib8.errors import Calib8Error, UsageError
 from calib8.model.carried import Carried
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import naming_file
+from calib8.requests import checks_types
 from calib8.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Gatherer:
         skipped: bad pictures that were passed over since the last ``take``.
     """
 
+    @checks_types
     def __init__(
         self,
         model: Model,

@@ -12,10 +12,12 @@ from calib8.data.differing import preprocess_difference
 from calib8.data.digests import MOST_DIGESTS
 from calib8.errors import TableError, UsageError
 from calib8.parameters import parameter
+from calib8.requests import checks_types
 
 _CURE = f"Gather all parts with the same model and the same {parameter('keep_float')}"
 
 
+@checks_types
 def merge_statistics(
     parts: Sequence[Statistics | str | os.PathLike[str]], *, mixed: bool = False, repeated: bool = False
 ) -> Statistics:

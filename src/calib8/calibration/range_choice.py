@@ -40,6 +40,7 @@ class RangeChoice(Request):
 
     def __post_init__(self) -> None:
         """Checks what does not depend on where the ranges come from."""
+        super().__post_init__()
         check_mapping(self.ranges)
         if self.method is not None:
             check_wish(self._wish(self.method))

@@ -17,7 +17,7 @@ from calib8.cli.render import evaluation_table, say_preflight, say_repairs
 from calib8.cli.steps import say_calibration
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.verdict import say_verdicts
-from calib8.errors import OutputError
+from calib8.errors import PlaceError
 from calib8.files import atomic_output
 from calib8.processors import usable_cores
 
@@ -68,7 +68,9 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OutputError(str(folder), f"cannot be made ({reason})", "Choose another --output") from error
+        raise PlaceError(
+            f"--output {folder}", f"cannot be made ({reason})", "Choose another --output"
+        ) from error
 
 
 def _quantize(terminal: Terminal, model: Path) -> Quantization:

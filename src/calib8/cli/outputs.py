@@ -33,7 +33,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | st
     Raises:
         UsageError: an output is an input, two outputs are one file, or the file of ``--json`` has the suffix
             of another kind of file.
-        OutputError: the folder is missing or cannot be written to, or the path is no regular file.
+        PlaceError: the folder is missing or cannot be written to, or the path is no regular file.
     """
     taken: list[tuple[str, Path | str]] = [("an input", path) for path in inputs if path is not None]
     for option, path in outputs.items():
@@ -46,7 +46,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | st
 
 
 def check_kind(option: str, path: Path | None, kind: tuple[str, Sequence[str]]) -> None:
-    """Refuses a name by which the file would be taken for something else; unknown suffixes are free.
+    """Refuses a name by which the file would be taken for something else; other suffixes and none are free.
 
     Args:
         option: that gives the path.

@@ -12,7 +12,7 @@ from calib8.cli.headings import RANGES, RESULTS, STATISTICS, option
 from calib8.cli.options import ReportOptions
 from calib8.cli.outputs import check_kind, check_outputs, write_json
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.errors import OutputError, UsageError
+from calib8.errors import OutputError, PlaceError, UsageError
 from calib8.number_texts import count
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ def check_page(
         return output
     place = next((p for p in (output, *output.parents) if p.exists()), Path())
     if not place.is_dir():
-        raise OutputError(str(output), f"cannot be made, {place} is not a folder", "Choose another folder")
+        raise PlaceError(
+            f"{option} {output}", f"cannot be made, {place} is not a folder", "Choose another folder"
+        )
     check_outputs({**others, option: place / PAGE_NAME}, inputs)
     return output / PAGE_NAME
 

@@ -214,7 +214,7 @@ def quantize(
     check_report(page)
     outputs = {"--output": output, "--table": new_table, "--json": report.json, "--report": page}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
-    check_written_model(output, "--output")
+    check_written_model(output, f"--output {output}")
     log = logging.opened([output])
     check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
     check_repairs(repairs, data, in_place_of_data(old_table, from_stats))

@@ -109,7 +109,7 @@ def tengine_quant(
     files = {"-o": output, "the table of scales": None if run.table else algorithm.file}
     outputs = {**files, "the scales of weights": WEIGHT_FILE, "the scales of biases": BIAS_FILE}
     check_outputs({**outputs, "--json": report.json}, [model, run.images, run.table])
-    check_written_model(output, "-o")
+    check_written_model(output, f"-o {output}")
     preprocess = _preprocess(terminal, model, images)
     result = _quantized(terminal, model, run, algorithm, preprocess)
     contents = _side_files(result, None if run.table else algorithm.file)

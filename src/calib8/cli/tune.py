@@ -187,7 +187,7 @@ def tune(
     check_report(page)
     outputs = {"--output": out, "--json": report.json, "--report": page}
     check_outputs(outputs, [model, data, labels, judges])
-    check_written_model(out, "--output")
+    check_written_model(out, f"--output {out}")
     log = logging.opened([out])
     promised, choice = promises.promises(), search.choice()
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing)

@@ -53,6 +53,7 @@ class Reading(Request):
 
     def __post_init__(self) -> None:
         """Checks what can be checked without the data."""
+        super().__post_init__()
         check_samples(self.samples)
         check_positive("batch", self.batch_size)
         check_positive("threads", self.threads)

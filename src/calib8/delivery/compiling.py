@@ -19,6 +19,7 @@ from calib8.number_texts import percent
 from calib8.parameters import one_of, parameter
 from calib8.program.listing import ProgramSummary, summary
 from calib8.program.program import Program
+from calib8.requests import checks_types
 from calib8.session import InferenceSession
 from calib8.session.refusals import check_destination, check_suffix, refuse_plan, refuse_until
 from calib8.session.stored_preprocess import stored_preprocess
@@ -75,6 +76,7 @@ class Compilation:
         return found.float_macs / total if total else 0.0
 
 
+@checks_types
 def compile(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],

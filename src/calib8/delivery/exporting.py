@@ -20,6 +20,7 @@ from calib8.program.file import save_program
 from calib8.program.listing import summary
 from calib8.program.magic import is_program_file
 from calib8.program.program import Program
+from calib8.requests import checks_types
 from calib8.session import InferenceSession
 from calib8.session.refusals import check_destination, refuse_plan
 from calib8.session.stored_preprocess import stored_preprocess
@@ -88,6 +89,7 @@ class _Asked(NamedTuple):
     integer_only: bool
 
 
+@checks_types
 def export(
     model: str | os.PathLike[str],
     output: str | os.PathLike[str],

@@ -39,6 +39,7 @@ class ClusterChoice(Request):
 
     def __post_init__(self) -> None:
         """Refuses what is no number of workers, and no place."""
+        super().__post_init__()
         check_positive("workers", 1 if self.workers is None else self.workers)
         check_positive("threads", self.threads)
         if self.checkpoint is not None:

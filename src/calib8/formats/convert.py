@@ -18,6 +18,7 @@ from calib8.formats.tables import FORMATS, read_table, table_format, table_text,
 from calib8.model.load import ModelSource
 from calib8.notebook import in_notebook, notes
 from calib8.parameters import escaped, parameter
+from calib8.requests import checks_types
 from calib8.table import CalibrationTable, range_grid
 
 AnyTable = str | os.PathLike[str] | TableFile | CalibrationTable
@@ -63,6 +64,7 @@ class _Bound:
     binding: Binding | None
 
 
+@checks_types
 def convert_table(
     table: AnyTable,
     output: str | os.PathLike[str],

@@ -67,6 +67,7 @@ class RepairChoice(Request):
 
     def __post_init__(self) -> None:
         """Checks the names that are known without a model."""
+        super().__post_init__()
         self.wanted(with_data=True, with_table=True)
 
     def wanted(self, *, with_data: bool, with_table: bool) -> Repairs:

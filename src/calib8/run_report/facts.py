@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeVar, get_args
@@ -28,6 +29,10 @@ HEAD: Final = 1 << 16
 
 MOST: Final = 1 << 24
 """Bytes that facts may have: those of 100,000 layers."""
+
+TAIL: Final = 1 << 10
+END: Final = b"</html>"
+"""What stands in so many of its last bytes."""
 
 _STATES: Final[tuple[State, ...]] = get_args(State)
 _PRECISIONS: Final[tuple[Precision, ...]] = get_args(Precision)
@@ -113,7 +118,7 @@ def facts_in(file: BinaryIO) -> PageFacts | Unread | None:
     """The facts of a page; None: it is no report.
 
     Args:
-        file: a page that was opened, at its beginning. No more than the facts is read of it.
+        file: a page that was opened, at its beginning. No more than the facts and its end is read of it.
     """
     head = file.read(HEAD)
     start = head.find(OPENING.encode())
@@ -126,11 +131,19 @@ def facts_in(file: BinaryIO) -> PageFacts | Unread | None:
     if not found:
         return Unread("Its facts have no end: the page is cut off, or too large.")
     try:
-        return _facts(json.loads(text, parse_constant=_no_number))
+        facts = _facts(json.loads(text, parse_constant=_no_number))
+        return facts if _has_end(file) else Unread("The page is cut off: its end is missing.", facts.title)
     except _OddError as error:
         return Unread(f"Its facts are broken: {error}.")
     except (ValueError, OverflowError, RecursionError):
         return Unread("Its facts are broken: they are no JSON.")
+
+
+def _has_end(file: BinaryIO) -> bool:
+    """Whether the page ends as one does."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - TAIL))
+    return END in file.read(TAIL)
 
 
 def _facts(told: Any) -> PageFacts | Unread:

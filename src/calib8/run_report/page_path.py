@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from calib8.errors import UsageError
-from calib8.files import checked_path, output_file
+from calib8.files import check_place, checked_path
 
 SUFFIXES: Final = (".html", ".htm")
 """Of pages."""
@@ -22,12 +22,17 @@ def check_page(path: str | os.PathLike[str], option: str = "") -> Path:
 
     Raises:
         UsageError: it is no path, or has another suffix.
-        OutputError: it is a folder or another thing that is no file.
+        PlaceError: it is a folder or another thing that is no file, or its folder cannot be written to.
     """
     file = checked_path(path, "path")
-    output_file(file)
-    if file.suffix.lower() not in SUFFIXES:
-        name = file.with_suffix(".html").name if file.name else "run.html"
-        problem = "is not the name of a page"
-        raise UsageError(f"{option} {file}".strip(), problem, f"Give a name such as {name}")
+    subject = f"{option} {file}".strip()
+    if file.name and not file.is_dir():
+        _check_suffix(file, subject)
+    check_place(subject, file)
     return file
+
+
+def _check_suffix(file: Path, subject: str) -> None:
+    if file.suffix.lower() not in SUFFIXES:
+        problem = "is not the name of a page"
+        raise UsageError(subject, problem, f"Give a name such as {file.with_suffix('.html').name}")

@@ -262,7 +262,7 @@ def _picture(one: SampleShown, say: Words) -> str:
     if not one.picture:
         return ""
     width, height = one.size
-    sides = (("fp32", one.float_answer), ("int8", one.int8_answer))
+    sides = (("int8", one.int8_answer), ("fp32", one.float_answer))  # dashes over the wider line
     boxes = "".join(
         f'<rect class="{css}" x="{box.left}" y="{box.top}" width="{max(box.right - box.left, 0.0):.4f}" '
         f'height="{max(box.bottom - box.top, 0.0):.4f}"></rect>'

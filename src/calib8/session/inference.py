@@ -15,6 +15,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.plan_file import save_plan
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.forks import ForkLock
+from calib8.requests.given_types import flag
 from calib8.session.bound import BoundRun, check_bindable
 from calib8.session.opening import opened_model
 from calib8.session.ports import (
@@ -117,6 +118,7 @@ class InferenceSession:
             ModelError: the model cannot be read, or its quantization is broken.
             UnsupportedModelError: a float model, or nodes that cannot be lowered.
         """
+        pin, integer_only = flag("pin", pin), flag("integer_only", integer_only)
         self._settings = run_settings(runtime, threads, isa, pin)
         opened, self._kept = opened_model(
             model, profile, integer_only, outputs, pixels, keeps=runtime == NATIVE

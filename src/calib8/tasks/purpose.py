@@ -34,6 +34,7 @@ class Purpose(Request):
 
     def __post_init__(self) -> None:
         """Checks the name of the task."""
+        super().__post_init__()
         if self.task is not None and (isinstance(self.task, str) or not isinstance(self.task_name, str)):
             task_called(cast(str, self.task))
 

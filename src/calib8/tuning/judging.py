@@ -19,6 +19,7 @@ from calib8.analysis.evaluate import class_scores, other_network
 from calib8.analysis.runtimes import ONNXRUNTIME, Settings, open_own
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch, batches
+from calib8.data.finite import finite_only
 from calib8.data.samples import Dataset
 from calib8.errors import DataError, UsageError
 from calib8.model.runtime import Session, open_session
@@ -177,7 +178,7 @@ class Judge:
     def _classes(self, dataset: Dataset, run: Callable[[int, Batch], Outputs]) -> _Classes | None:
         """Of all samples; None where the first output is not a row of class scores for each."""
         found, names, classified = list[_Classes](), list[str](), True
-        with closing(batches(dataset, 1, self._threads)) as pieces:
+        with closing(finite_only(batches(dataset, 1, self._threads))) as pieces:
             for index, piece in enumerate(pieces):
                 scores = class_scores(run(index, piece)[0])
                 if scores is None or len(scores) != len(piece.names):
@@ -195,7 +196,7 @@ class Judge:
         """Classes; with a task only a look at the first samples, for what does not fit it."""
         if self._evidence is None:
             return self._classes(dataset, self._expected)
-        with closing(batches(dataset, 1, self._threads)) as pieces:
+        with closing(finite_only(batches(dataset, 1, self._threads))) as pieces:
             any(
                 self._evidence.look(piece, self._expected(index, piece)) for index, piece in enumerate(pieces)
             )
@@ -231,7 +232,7 @@ class Judge:
         """
         session, seen = self._opened(model), _Seen()
         counter = SampleCounter("judging", self._dataset.count, self._progress)
-        with closing(batches(self._dataset, 1, self._threads)) as pieces:
+        with closing(finite_only(batches(self._dataset, 1, self._threads))) as pieces:
             for index, piece in enumerate(pieces):
                 self._add(seen, self._expected(index, piece), session.run(piece.inputs), piece, session)
                 counter(len(piece.names))

@@ -175,6 +175,7 @@ class Promises(Request):
 
     def __post_init__(self) -> None:
         """Checks that there is one."""
+        super().__post_init__()
         self.promise()
 
     def promise(self) -> Promise:

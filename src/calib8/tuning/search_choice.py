@@ -45,6 +45,7 @@ class SearchChoice(Request):
 
     def __post_init__(self) -> None:
         """Checks what can be checked without the model."""
+        super().__post_init__()
         effort_called(self.effort)
         check_mapping(self.ranges)
         seconds_of(self.budget)

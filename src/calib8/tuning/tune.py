@@ -18,7 +18,7 @@ from calib8.calibration.source import Model, open_data
 from calib8.data.reading import LabelWords, Reading, SampleWords
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
-from calib8.files import checked_path, remove_leftovers
+from calib8.files import check_output, check_written_model, checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.notebook import grid, in_notebook, notes
 from calib8.number_texts import percent
@@ -179,7 +179,7 @@ def tune(
     clock = Clock(seconds_of(choice.budget), str(choice.budget))
     wanted = _wanted(kept, purpose.task, judge, reading.labels)
     scheme = _scheme(target, runtime, words)
-    out = checked_path(output, "output")
+    out = _place(output, model)
     place = out.with_name(out.name + ".tune") if choice.work is None else checked_path(choice.work, "work")
     classes = replace(reading, labels=_class_labels(wanted, reading.labels))
     prepared, tensors, parts = _opened(model, classes, judge_data, choice.keep_float)
@@ -216,6 +216,15 @@ def _scheme(target: str | TargetChoice | None, runtime: str, words: Mapping[str,
         problem = "is not a runtime that tune judges in"
         raise UsageError(parameter("runtime", runtime), problem, one_of(runtime, JUDGES))
     return requested(TargetChoice, words, target, field="target").scheme(runtime)
+
+
+def _place(output: str | os.PathLike[str], model: Model) -> Path:
+    """Where the model will lie, looked at before anything is made."""
+    out = checked_path(output, "output")
+    check_written_model(out, parameter("output", out))
+    read = [("an input", model)] if isinstance(model, str | os.PathLike) else []
+    check_output(parameter("output", out), out, read)
+    return out
 
 
 def _about_samples(judging: Judge, promise: Promise, recipes: Recipes, *, halved: bool) -> Iterator[str]:

@@ -101,6 +101,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What is no request that can be answered: in a line of the viewer's own."""
+        self.close_connection = True
+        known = code == HTTPStatus.NOT_IMPLEMENTED
+        why = "Pages are only shown here: GET and HEAD are answered." if known else "This is no request."
+        self._say("text/plain; charset=utf-8", f"{why}\n", HTTPStatus(code))
+
     def version_string(self) -> str:
         """The name of the server, and no version of Python."""
         return "calib8"

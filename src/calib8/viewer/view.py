@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from calib8.analysis.inspection import inspect
-from calib8.errors import DataError, UsageError
+from calib8.analysis.inspection import Inspection, inspect
+from calib8.errors import DataError, ModelError, UsageError
 from calib8.files import check_file, checked_path
 from calib8.parameters import parameter
+from calib8.requests import checks_types
 from calib8.run_report.page_path import SUFFIXES
 from calib8.viewer.list_page import list_page
 from calib8.viewer.model_page import model_page
@@ -26,6 +27,9 @@ from calib8.viewer.reports import Listing, Reports
 from calib8.viewer.server import Server
 
 MOST_PORTS = 65_535
+
+MODELS = (".onnx", ".tflite", ".c8p", ".c8")
+"""Suffixes of models, programs and plans."""
 
 
 class Viewer:
@@ -80,6 +84,7 @@ class Viewer:
         return f"<Viewer: {self.url}>"
 
 
+@checks_types
 def view(path: str | os.PathLike[str], *, port: int = 0, browser: bool = True) -> Viewer:
     """Shows reports of a folder side by side, one report, or what is in a model, in a browser.
 
@@ -102,7 +107,7 @@ def view(path: str | os.PathLike[str], *, port: int = 0, browser: bool = True) -
 def shown(path: str | os.PathLike[str], *, port: int, browser: bool, typed: bool) -> Viewer:
     """``view``; ``typed``: texts name parameters as on the command line."""
     given = checked_path(path, "path")
-    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= MOST_PORTS:
+    if not 0 <= port <= MOST_PORTS:
         raise UsageError(
             parameter("port", port), f"must be in 0 … {MOST_PORTS}", "Give 0 for any that is free"
         )
@@ -121,8 +126,20 @@ def _front(path: Path, typed: bool) -> tuple[Callable[[], str], Reports | None]:
     check_file(path, "Give a folder of reports, a report or a model", DataError)
     if path.suffix.lower() in SUFFIXES:
         return _one_report(path)
-    page = model_page(inspect(path), typed=typed)
+    page = model_page(_inspected(path), typed=typed)
     return lambda: page, None
+
+
+def _inspected(path: Path) -> Inspection:
+    """What is in a model; a file that is not called like one need not be meant as one."""
+    try:
+        return inspect(path)
+    except ModelError:
+        if path.suffix.lower() in MODELS:
+            raise
+        problem = "is neither a folder, nor a report, nor a model"
+        cure = f"Give a folder of reports, a report ({SUFFIXES[0]}) or a model ({', '.join(MODELS)})"
+        raise DataError(str(path), problem, cure) from None
 
 
 def _one_report(path: Path) -> tuple[Callable[[], str], Reports]:

@@ -9,18 +9,17 @@ Both ask for the same. A request is a frozen dataclass that checks its fields wh
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from functools import wraps
 from typing import Any, TypeVar, cast
 
 from calib8.errors import UsageError
 from calib8.parameters import parameter
-
-
-class Request:
-    """What belongs together of a call; a frozen dataclass that checks its fields when it is made."""
-
+from calib8.requests.given_types import Request as Request
+from calib8.requests.given_types import Typed, fit_arguments, types_of
+from calib8.requests.given_types import checks_types as checks_types
 
 Kind = TypeVar("Kind", bound=Request)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -91,14 +90,16 @@ def takes_words_of(*kinds: type, without: Collection[str] = ()) -> Callable[[Fun
         taken = {*own.parameters, *without}
         words = [word for kind in kinds for word in _words(kind) if word.name not in taken]
         signature = own.replace(parameters=[*named, *words])
+        typed = {**_types(kinds), **types_of(function)}
 
         @wraps(function)
         def checked(*values: Any, **keywords: Any) -> Any:
             try:
-                signature.bind(*values, **keywords)
+                bound = signature.bind(*values, **keywords)
             except TypeError as error:
                 raise TypeError(f"{function.__name__}(): {error}") from None
-            return function(*values, **keywords)
+            fit_arguments(bound, typed)
+            return function(*bound.args, **bound.kwargs)
 
         checked.__signature__ = signature  # type: ignore[attr-defined]
         return cast(Function, checked)
@@ -114,6 +115,15 @@ def _words(kind: type) -> list[inspect.Parameter]:
         )
         for one in fields(cast(Any, kind))
     ]
+
+
+def _types(kinds: Iterable[type]) -> dict[str, Typed]:
+    """The annotations of the fields of dataclasses."""
+    return {
+        one.name: (one.type, vars(sys.modules[kind.__module__]))
+        for kind in kinds
+        for one in fields(cast(Any, kind))
+    }
 
 
 def _default(field: Field[Any]) -> Any:
