@@ -94,10 +94,3 @@ def test_a_mask_is_painted_where_it_is_not_the_background() -> None:
     assert found.lines == ("class 0: 50.0 %", "class 2: 50.0 %")
     image = np.asarray(Image.open(io.BytesIO(base64.b64decode(found.mask.partition(",")[2]))), np.int64)
     assert np.abs(image[45:] - 128).max() <= 3 and np.abs(image[5:20] - 128).max() > 30
-
-
-def test_dashed_boxes_lie_over_solid_ones() -> None:
-    answer = Answer(boxes=(Box(0.1, 0.1, 0.5, 0.6, "a"),))
-    shown = SampleShown("x", 9.0, "data:image/png;base64,", (8, 8), answer, answer, True)
-    text = page(replace(report(3), samples=(shown,)))
-    assert 0 < text.index('<rect class="int8"') < text.index('<rect class="fp32"')  # the last is on top
