@@ -75,6 +75,14 @@ def test_outputs_that_are_not_finite_are_told_and_agree_with_none(models: list[P
     assert without is not None and int8["agreement"] == pytest.approx(without * 11 / 12)
 
 
+def test_no_class_is_the_best_where_scores_are_nan(models: list[Path], tmp_path: Path) -> None:
+    data = with_value(3e38, 4, tmp_path, everywhere=True)
+    itself = tmp_path / "same.onnx"
+    itself.write_bytes(models[0].read_bytes())
+    assert calib8.evaluate([models[0], itself], data)[1].agreement == pytest.approx(11 / 12)
+    assert calib8.evaluate([models[0], itself], X)[1].agreement == 1.0
+
+
 def test_samples_of_a_batch_are_told_apart() -> None:
     names = ("a", "b", "c")
     good, bad = np.zeros((6, 2), np.float32), np.zeros((6, 2), np.float32)

@@ -12,7 +12,7 @@ from example_reports import NASTY, report
 from calib8.run_report.facts import ID
 from calib8.run_report.marked_up import LIMITS, loss_class
 from calib8.run_report.page import packed, page
-from calib8.run_report.told import Attempt, Headline, RunReport, Work
+from calib8.run_report.told import Answer, Attempt, Box, Headline, RunReport, SampleShown, Work
 from html_reader import Reader, assert_whole
 
 
@@ -139,3 +139,10 @@ def test_script_and_page_part_losses_at_the_same_limits(text: str) -> None:
     assert found is not None
     assert tuple(float(one) for one in found[1].split(",")) == LIMITS
     assert [loss_class(value) for value in (-5.0, 9.9, 10.0, 39.9, 40.0)] == ["q0", "q0", "q1", "q3", "q4"]
+
+
+def test_dashed_boxes_lie_over_solid_ones() -> None:
+    answer = Answer(boxes=(Box(0.1, 0.1, 0.5, 0.6, "a"),))
+    shown = SampleShown("x", 9.0, "data:image/png;base64,", (8, 8), answer, answer, True)
+    text = page(replace(report(3), samples=(shown,)))
+    assert 0 < text.index('<rect class="int8"') < text.index('<rect class="fp32"')  # the last is on top
