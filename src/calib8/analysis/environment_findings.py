@@ -45,7 +45,7 @@ def _packages(found: Environment) -> Iterator[Finding]:
         yield _finding("calib8", "has no package metadata, so nothing is known of what it needs", cure)
     elif not found.packages:
         incomplete = "its package metadata list nothing that it needs, so they are incomplete"
-        yield _finding("calib8", incomplete, "Install it anew: pip install --force-reinstall calib8")
+        yield _finding("calib8", incomplete, "Uninstall it, and install it anew with pip")
     for package in found.packages:
         wanted = f'"{package.name}{package.needed}"'
         problem = found.broken.get(package.name)
