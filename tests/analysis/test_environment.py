@@ -230,7 +230,7 @@ def test_it_prints_itself(here: Environment) -> None:
 
 def test_metadata_without_requirements_are_a_finding(here: Environment) -> None:
     [finding] = findings_of(replace(clean(here), packages=()))
-    assert finding.subject == "calib8" and "incomplete" in finding.problem and "pip install" in finding.cure
+    assert finding.subject == "calib8" and "incomplete" in finding.problem and "anew" in finding.cure
     none = replace(clean(here), packages=(), calib8=None)
     assert [one.problem for one in findings_of(none)] == [
         "has no package metadata, so nothing is known of what it needs"
