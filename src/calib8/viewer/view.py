@@ -7,6 +7,7 @@ import os
 import secrets
 import sys
 import threading
+import time
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,9 @@ from calib8.viewer.reports import Listing, Reports
 from calib8.viewer.server import Server
 
 MOST_PORTS = 65_535
+
+LOOK_SECONDS = 0.2
+"""Between two looks whether the viewer is closed."""
 
 MODELS = (".onnx", ".tflite", ".c8p", ".c8")
 """Suffixes of models, programs and plans."""
@@ -56,9 +60,13 @@ class Viewer:
         return Listing((), ()) if self._reports is None else self._reports.listing()
 
     def wait(self) -> None:
-        """Waits until the viewer is closed, or for Ctrl-C, which closes it."""
+        """Waits until the viewer is closed, or for Ctrl-C, which closes it.
+
+        It looks again and again: Ctrl-C that comes just before a wait without an end begins would not end it.
+        """
         try:
-            self._thread.join()
+            while self._thread.is_alive():
+                time.sleep(LOOK_SECONDS)
         finally:
             self.close()
 
