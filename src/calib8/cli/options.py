@@ -134,12 +134,15 @@ _PRESET_HELP: Final = (
     "efficientnet_lite, yolo, ssd_mobilenet_caffe, cifar10, mnist. The flags below override it."
 )
 _SIZE_HELP: Final = "Height and width that the model sees. Default: those of its input."
-_MEAN_HELP: Final = "Pixel value 0 … 255 that becomes 0, one per channel or one for all. Default: 0."
+_MEAN_HELP: Final = (
+    "Pixel value 0 … 255 that becomes 0, one per channel or one for all; beside --std also of pixels that "
+    "are divided by 255. Default: 0."
+)
 _SCALE_HELP: Final = "Factor after the mean is subtracted; 1/255 is understood. Default: 1."
 _STD_HELP: Final = "In place of --scale: standard deviation to divide by, one per channel or one for all."
 _UNITS_HELP: Final = (
-    "With --std: what it and --mean count in, 0-1 (pixels divided by 255) or 0-255. Default: told by the "
-    "numbers, where they can be of one only."
+    "With --std: what it and --mean count in, 0-1 (pixels divided by 255) or 0-255. Default: what the "
+    "numbers are of, told by their size; asked for where that is not clear."
 )
 _COLOR_HELP: Final = "Order of the channels. Default: rgb."
 _RESIZE_HELP: Final = "What happens to the aspect ratio: warp, short-side, letterbox or none. Default: warp."
