@@ -177,10 +177,13 @@ def test_statistics_become_a_table_on_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"x": (1, 3, "?", 32)}, r"shape of 'x': \(1, 3, '\?', 32\) are not sizes. Give whole numbers"),
-        ({"x": (1, 3, 20.0, 12)}, "are not sizes"),
-        ({"x": 3}, "shape of 'x': 3 are not sizes"),
-        ("x=1,3,32,32", "shapes: are a str. Give a dict"),
+        (
+            {"x": (1, 3, "?", 32)},
+            r"of type str \('\?'\), not a whole number|\(1, 3, '\?', 32\) are not sizes. Give whole",
+        ),
+        ({"x": (1, 3, 20.0, 12)}, r"float \(20.0\), not a whole number|are not sizes"),
+        ({"x": 3}, r"shapes\['x'\]: is of type int \(3\), not a list|shape of 'x': 3 are not sizes"),
+        ("x=1,3,32,32", r"shapes: is of type str \('x=1,3,32,32'\), not a mapping|are a str. Give a dict"),
         ({"x": (1, 3, 2**20, 2**20)}, "more than 2,147,483,647 elements"),
         ({"x": (1, 3, 0, 12)}, "sizes below 1"),
     ],

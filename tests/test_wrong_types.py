@@ -169,7 +169,7 @@ def test_every_field_of_a_request_is_refused_by_name(kind: Any) -> None:
         ({"keep_float": "nowhere"}, "nowhere"),
         ({"keep_float": {"a": 1}}, "keep_float: is of type dict"),
         ({"spots": 5}, "spots: is of type int"),
-        ({"spots": [5]}, "spots: is of type list"),
+        ({"spots": [5]}, "spots: holds a value that is of type int (5), not"),
         ({"effort": ["best"]}, "effort: is of type list"),
         ({"branches": 5}, "branches: is of type int"),
         ({"branches": {"y": 5}}, "branches['y']: is of type int (5), not a text"),

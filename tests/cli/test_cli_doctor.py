@@ -36,4 +36,4 @@ def test_a_wrong_instruction_set_is_a_finding(cli, monkeypatch: pytest.MonkeyPat
 
 def test_quiet_and_refused(cli, refused, out: Path) -> None:
     assert cli("doctor", "--quiet").output == ""
-    refused(cli("doctor", "--json", out / "none" / "here.json"), 1, "cannot be written")
+    refused(cli("doctor", "--json", out / "none" / "here.json"), 2, "--json", "cannot be written")

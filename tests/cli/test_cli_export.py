@@ -122,7 +122,7 @@ def test_what_cannot_be_exported(cli, refused, model: Path, int8: Path, tmp_path
     refused(cli("export", out / "none.onnx", *to, "-o", target), 1, "none.onnx: no such file")
     refused(cli("export", int8, "--to", "coffee", "-o", target), 2, "--to coffee: unknown form. Use ")
     refused(cli("export", int8, *to, "-o", out / "m.onnx"), 2, "does not end in .tflite", "such as m.tflite")
-    refused(cli("export", int8, *to, "-o", out / "none" / "m.tflite"), 1, "cannot be written")
+    refused(cli("export", int8, *to, "-o", out / "none" / "m.tflite"), 2, "--output", "cannot be written")
     refused(cli("export", int8, *to, "--inputs", "int4", "-o", target), 2, "--inputs int4: is not a type of")
     plan = tmp_path / "m.c8"
     assert cli("compile", int8, "-o", plan).exit_code == 0

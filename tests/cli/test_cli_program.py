@@ -118,7 +118,7 @@ def test_a_program_does_not_overwrite_what_it_is_made_from(cli, refused, int8: P
     refused(result, 2, "--save", "is the same file as an input")
     result = cli("inspect", int8, "--program", "--save", out / "p", "--json", out / "p")
     refused(result, 2, "is the same file as --save")
-    refused(cli("inspect", int8, "--program", "--save", out / "none" / "p"), 1, "cannot be written")
+    refused(cli("inspect", int8, "--program", "--save", out / "none" / "p"), 2, "--save", "cannot be written")
     assert int8.read_bytes() == before and list(out.iterdir()) == []
 
 

@@ -120,9 +120,11 @@ def test_what_is_refused(
     cli, refused, model: Path, images: Path, table: Path, out: Path, value: str, code: int,
     parts: tuple[str, ...],
 ) -> None:  # fmt: skip
-    sources = (("quantize", "--table", table), ("calibrate", "--data", images, *FLAGS))
-    for command, *source in sources:
-        result = cli(command, model, *source, "--range", value, "-o", out / "x")
+    sources = (
+        ("quantize", "x.onnx", "--table", table), ("calibrate", "x.json", "--data", images, *FLAGS)
+    )  # fmt: skip
+    for command, name, *source in sources:
+        result = cli(command, model, *source, "--range", value, "-o", out / name)
         refused(result, code, *parts)
     assert list(out.iterdir()) == []
 

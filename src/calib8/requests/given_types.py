@@ -102,7 +102,7 @@ def fitted(name: str, value: object, annotation: object, names: Mapping[str, Any
     try:
         taken = _fit(value, wanted, names)
     except _NoFitError:
-        raise UsageError(parameter(name), *_why(value, wanted, name)) from None
+        raise UsageError(parameter(name), *_why(value, wanted, names, name)) from None
     if isinstance(taken, Mapping):
         _check_entries(name, taken, wanted, names)
     return taken
@@ -258,11 +258,30 @@ def _check_entries(name: str, given: Mapping[str, object], wanted: Sequence[Any]
         try:
             _fit(value, of or [_UNKNOWN], names)
         except _NoFitError:
-            raise UsageError(entry(name, key), *_why(value, of)) from None
+            raise UsageError(entry(name, key), *_why(value, of, names)) from None
 
 
-def _why(value: object, wanted: Sequence[Any], name: str = "") -> tuple[str, str]:
+def _wrong_inside(
+    value: object, wanted: Sequence[Any], names: Mapping[str, Any]
+) -> tuple[object, list[Any]] | None:
+    """The first value of a list that a row may not hold, with what it may; None where there is none."""
+    rows = [one for one in wanted if get_origin(one) in (tuple, collections.abc.Sequence)]
+    if not rows or not isinstance(value, list | tuple):
+        return None
+    of = [kind for one in rows for kind in _wanted(get_args(one)[0], names)]
+    for one in value:
+        try:
+            _fit(one, of, names)
+        except _NoFitError:
+            return one, of
+    return None
+
+
+def _why(value: object, wanted: Sequence[Any], names: Mapping[str, Any], name: str = "") -> tuple[str, str]:
     """What is wrong with a value, and a line that is right where one is known."""
+    if (inside := _wrong_inside(value, wanted, names)) is not None:
+        problem, cure = _why(*inside, names)
+        return f"holds a value that {problem}", f"{cure} in its place"
     kinds = [get_origin(one) or one for one in wanted if one is not type(None)]
     if os.PathLike in kinds:
         kinds.remove(str)
