@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -35,16 +34,6 @@ Tune = Callable[..., Tuning]
 
 BOUNDED = np.clip(inputs(), -1.0, 1.0)
 """Samples of which none is cut off by the range of others."""
-
-
-@pytest.fixture
-def tune(tmp_path: Path) -> Tune:
-    def run(model: onnx.ModelProto, data: Any = None, **options: Any) -> Tuning:
-        given = inputs() if data is None else data
-        options = {"effort": "fast", "threads": 1, **options}
-        return calib8.tune(model, given, options.pop("output", tmp_path / "out.onnx"), **options)
-
-    return run
 
 
 def test_nothing_is_in_float_where_nothing_has_to_be(tune: Tune, tmp_path: Path) -> None:
@@ -350,46 +339,6 @@ def test_other_labels_are_another_search(tune: Tune) -> None:
     with pytest.raises(TableError, match="for other labels"):
         tune(even_net(), labelled(wrong), max_drop=60.0)
     assert tune(even_net(), labelled(right), max_drop=60.0).trials == first.trials
-
-
-def test_what_the_user_wants_of_the_scales_is_in_every_trial(tune: Tune) -> None:
-    wanted: dict[str, Any] = {"weights": "per-tensor", "power_of_two": True, "ranges": {"r1": (0.0, 7.0)}}
-    found = tune(even_net(), min_sqnr=119.0, effort="balanced", **wanted)
-    assert {trial.settings.effort for trial in found.trials} == {"fast", "balanced"}
-    metadata = read_metadata(found.path)
-    assert metadata["weights"] == "per-tensor" and metadata["power_of_two"] == "true"
-    assert json.loads(metadata["ranges"]) == {"r1": [0.0, 7.0]}
-    graph = onnx.load(found.path).graph
-    arrays = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-    activations = {value.name for value in graph.input} | {
-        name for node in graph.node for name in node.output
-    }
-    pairs = [node for node in graph.node if node.op_type == "QuantizeLinear" and node.input[0] in activations]
-    scales = [arrays[node.input[1]] for node in pairs]
-    assert scales and all(float(np.log2(scale)).is_integer() for scale in scales)
-    weights = [node for node in graph.node if node.op_type == "DequantizeLinear" and node.input[0] in arrays]
-    assert weights and all(
-        arrays[node.input[1]].size == 1 for node in weights if arrays[node.input[0]].ndim == 4
-    )
-
-
-def test_a_range_that_had_to_be_widened_is_told(tune: Tune) -> None:
-    found = tune(even_net(), min_sqnr=5.0, ranges={"x": (1.0, 4.0)})
-    assert any("widened to hold 0" in note for note in found.notes)
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"weights": "per-tensor"}, "with weights 'per-channel', not 'per-tensor'"),
-        ({"power_of_two": True}, "with power_of_two 'False', not 'True'"),
-        ({"ranges": {"r1": (-3.0, 3.0)}}, "with ranges"),
-    ],
-)
-def test_other_scales_are_another_search(tune: Tune, options: dict[str, Any], problem: str) -> None:
-    tune(even_net(), min_sqnr=10.0)
-    with pytest.raises(TableError, match=problem):
-        tune(even_net(), min_sqnr=10.0, **options)
 
 
 def test_too_few_samples_to_repair_with_are_told(tune: Tune) -> None:

@@ -6,7 +6,7 @@ units  →  tasks  →  rows {keys, content}  →  tasks that join 16 rows to on
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -50,7 +50,7 @@ class Spread:
         """Rows of units, given as text: all of them, or what they were joined to."""
         few = len(units) <= FEW_ROWS and not self._by_tasks
         calls = (partial(self._unit.remote, self._equipment, unit) for unit in units)
-        return self._fetched(self._ended(calls)) if few else self._joined(calls)
+        return _fetched(self._ended(calls)) if few else self._joined(calls)
 
     def keys(self, keys: Sequence[str]) -> Iterator[Row]:
         """Rows that keys of a store were joined to."""
@@ -66,7 +66,7 @@ class Spread:
             self._joins.append((1, self._rows.pop(0)))
             for level, keys, content in self._ended(iter(())):
                 self._keep(level, keys, content)
-        yield from self._fetched((level, *row) for level, rows in self._rows.items() for row in rows)
+        yield from _fetched((level, *row) for level, rows in self._rows.items() for row in rows)
 
     def _keep(self, level: int, keys: str, content: Any) -> None:
         """Keeps a row until there are enough of them to join."""
@@ -102,8 +102,10 @@ class Spread:
         call = next(calls, None)
         return None if call is None else (0, call())
 
-    def _fetched(self, rows: Any) -> Iterator[Row]:
-        import ray
 
-        for _, keys, content in rows:
-            yield keys, ray.get(content)
+def _fetched(rows: Iterable[tuple[int, str, Any]]) -> Iterator[Row]:
+    """Rows with their contents, which Ray makes again where they are gone with a machine."""
+    import ray
+
+    for _, keys, content in rows:
+        yield keys, ray.get(content)
