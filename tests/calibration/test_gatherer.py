@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 from pathlib import Path
 
@@ -106,6 +107,22 @@ def test_bad_pictures_are_passed_over_and_told(files: list[Path], tmp_path: Path
         assert [Path(bad.name.split(" (")[0]).name for bad in gatherer.skipped] == ["broken.png"] * 2
         assert gatherer.take().to_bytes() == whole
         assert not gatherer.skipped
+
+
+def test_samples_are_let_go_without_a_search_for_circles(files: list[Path]) -> None:
+    """What waits for the collector is freed late, and elsewhere: a worker's memory grew with its samples."""
+    rows = [file.read_bytes() for file in files]
+    with Gatherer(pictured(), preprocess=RECIPE) as one:
+        one.add(rows)
+        one.take()
+        gc.collect()
+        gc.disable()
+        try:
+            one.add(rows)
+            one.take()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
 
 
 def test_nothing_added_is_nothing_to_take(files: list[Path]) -> None:

@@ -35,11 +35,14 @@ class DigestLog:
     """
 
     def __init__(self, dataset: Dataset) -> None:
-        """Follows ``dataset``, with which it shares the list of what is skipped."""
-        self._source = dataset
+        """Follows ``dataset``, with which it shares the list of what is skipped.
+
+        What it gives does not point back to it: samples are let go as soon as the log is, without a search
+        for circles.
+        """
         self._loaded: dict[str, bytes] = {}
         self._passed: list[bytes] = []
-        self.dataset = replace(dataset, pending=self._pending)
+        self.dataset = replace(dataset, pending=partial(_noting, dataset, self._loaded))
 
     def advance(self, names: Sequence[str]) -> tuple[bytes, ...]:
         """The samples of these names were used up; returns their digests, empty where one is not known."""
@@ -53,11 +56,14 @@ class DigestLog:
         """Those of the samples that were used up, in ascending order; equal samples are in it each."""
         return lowest_digests(self._passed)
 
-    def _pending(self) -> Iterator[Pending]:
-        for item in self._source.pending():
-            yield replace(item, load=partial(self._load, item))
 
-    def _load(self, item: Pending) -> Sample:
-        sample = item.load()
-        self._loaded[item.name] = item.fingerprint()[:DIGEST_BYTES]
-        return sample
+def _noting(dataset: Dataset, loaded: dict[str, bytes]) -> Iterator[Pending]:
+    """The samples of a dataset; the digest of each that is loaded comes under its name."""
+    for item in dataset.pending():
+        yield replace(item, load=partial(_load, item, loaded))
+
+
+def _load(item: Pending, loaded: dict[str, bytes]) -> Sample:
+    sample = item.load()
+    loaded[item.name] = item.fingerprint()[:DIGEST_BYTES]
+    return sample
