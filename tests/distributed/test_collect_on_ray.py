@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import onnx
 import pytest
 from pictured import RECIPE, drawn, network
 from typer.testing import CliRunner
+from until import wait_for
 
 import calib8
 from calib8.cli import app
@@ -132,6 +134,28 @@ def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
     assert found.to_bytes() == expected.to_bytes()
     with pytest.raises(DataError, match=r"has no column 'jpg', it has data"):
         collect(model, dataset, column="jpg", workers=1)
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_an_error_that_is_kept_keeps_no_worker(ray: Any, stopped: bool) -> None:
+    """As in a notebook: the next run would wait for the processor of that worker for ever."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    rows = np.random.default_rng(1).normal(0, 1, (20, 4, 8, 8)).astype(np.float32)
+    dataset = ray.data.from_numpy(rows)
+    gc.disable()
+    try:
+        with pytest.raises(KeyboardInterrupt if stopped else DataError) as kept:
+            collect(
+                squeeze_excite(), dataset, column="data" if stopped else "jpg", workers=1,
+                progress=stop if stopped else None,
+            )  # fmt: skip
+        wait_for(lambda: ray.available_resources().get("CPU") == 2)
+    finally:
+        gc.enable()
+    assert kept.value.__traceback__ is not None
 
 
 def test_a_dataset_that_is_made_on_the_way(ray: Any) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pictured import RECIPE, drawn, network
 from small_cluster import cluster_of, node_options
+from until import wait_for
 
 import calib8
 from calib8.distributed import collect, listing
@@ -160,13 +161,6 @@ def test_a_driver_that_is_killed(cluster: Any, folder: Path, whole: bytes, tmp_p
     assert gathered(folder, workers=2, checkpoint=parts) == whole
     assert {part: part.stat().st_mtime_ns for part in kept} == kept
     assert len(list(parts.glob("*.part"))) == 40
-
-
-def wait_for(done: Callable[[], bool], seconds: float = 300) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.02)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,13 @@ The driver holds the keys of what is to be done, and one row at a time.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from traceback import walk_tb
+from types import FrameType
 from typing import Any, Generic
 
 from calib8.calibration.gatherer import Gatherer
@@ -109,10 +112,16 @@ class Run(Generic[Total]):
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Errors of the cluster as those of one process."""
+    """Errors of the cluster as those of one process.
+
+    They keep none of Ray's workers: whoever keeps the error, as a notebook does, may start another run.
+    """
     try:
         yield
-    except Exception as error:  # Ray wraps what its workers raise in types of its own
+    except BaseException as error:  # Ray wraps what its workers raise in types of its own
+        _let_go(error)
+        if not isinstance(error, Exception):
+            raise
         cause = cause_of(error)
         if cause is error and isinstance(error, Calib8Error):
             raise
@@ -122,3 +131,25 @@ def plain_errors() -> Iterator[None]:
             cure = "Look at the machine or store that it speaks of, then start again"
             raise OutputError("cluster", f"could not go on ({cause})", cure) from error
         raise
+
+
+def _let_go(error: BaseException) -> None:
+    """Frees what a run that failed leaves behind: calls in tracebacks and in circles hold workers of Ray."""
+    found: list[BaseException] = []
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop()
+        if one is not None and one not in found:
+            found.append(one)
+            left += [one.__cause__, one.__context__]
+            for frame, _ in walk_tb(one.__traceback__):
+                _clear(frame)
+    gc.collect()
+
+
+def _clear(frame: FrameType | None) -> None:
+    """Clears the variables of a call and of those that it came from, but of those that go on."""
+    while frame is not None:
+        with suppress(RuntimeError):
+            frame.clear()
+        frame = frame.f_back
