@@ -77,6 +77,17 @@ def test_rows_of_arrays(tmp_path: Path, suffix: str) -> None:
         assert found_by(gatherer, listed.units) == whole.to_bytes()
 
 
+def test_rows_that_follow_one_another_take_no_more_room_for_more(tmp_path: Path) -> None:
+    place = tmp_path / "rows.npy"
+    np.save(place, np.zeros((2000, 4, 8, 8), np.float32))
+    with Gatherer(squeeze_excite()) as gatherer:
+        few, many = (units_of(str(place), gatherer, None, most=most).units for most in (10, 1000))
+    assert [unit.rows for unit in many] == [range(1000), range(1000, 2000)]
+    assert len(many[0].to_json()) < len(few[0].to_json()) + 5
+    assert [Unit.from_json(unit.to_json()) for unit in many] == list(many)
+    assert many[1].name == f"{place}[1000 … 1999]" and many[1].samples == 1000
+
+
 def test_keys_tell_place_content_and_samples_apart(folder: Path) -> None:
     with network() as gatherer:
         listed = units_of(str(folder), gatherer, None, most=3)

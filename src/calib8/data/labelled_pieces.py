@@ -57,7 +57,7 @@ class ArrayRows(OpenableData):
     """
 
     path: Path
-    rows: tuple[int, ...]
+    rows: Sequence[int]
     labels: tuple[int | None, ...]
 
     def opened(self, inputs: Sequence[TensorSpec], reading: Reading) -> Dataset:

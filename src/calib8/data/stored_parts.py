@@ -57,7 +57,7 @@ class StoredParts(OpenableData):
         """As text, without labels; it may hold the secrets of addresses."""
         held = asdict(self)
         del held["labels"]
-        return json.dumps(held, sort_keys=True)
+        return json.dumps(held, sort_keys=True, default=told_range)
 
     @classmethod
     def from_json(cls, text: str) -> StoredParts:
@@ -70,6 +70,16 @@ class StoredParts(OpenableData):
         )
 
 
+def told_range(rows: range) -> dict[str, list[int]]:
+    """Rows that follow one another, for ``json.dumps(default=…)``: three numbers, however many they are."""
+    return {"range": [rows.start, rows.stop, rows.step]}
+
+
+def rows_of(told: Any) -> range | tuple[int, ...]:
+    """Row numbers as they were written, one by one or as ``told_range``."""
+    return range(*told["range"]) if isinstance(told, dict) else tuple(told)
+
+
 def _part(told: dict[str, Any]) -> Part:
-    rows = None if told["rows"] is None else tuple(told["rows"])
+    rows = None if told["rows"] is None else rows_of(told["rows"])
     return Part(StoredFile(**told["file"]), told["first"], rows, tuple(told["columns"]))

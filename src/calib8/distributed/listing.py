@@ -115,7 +115,7 @@ def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = 0) 
         opened = replace(settings, data=str(place)).opened(gatherer.inputs)
         stamp, fitted = stamp_of([place]), opened.preprocess
         rows = spaced(opened.count or 0, samples)
-        units = [Unit(str(place), stamp, rows=some) for some in _cut(rows, size)]
+        units = [Unit(str(place), stamp, rows=some) for some in _cut_rows(rows, size)]
     else:
         folder, names = _pictures(place)
         fitted = fit_preprocess(settings.preprocess, gatherer.inputs, data)
@@ -153,7 +153,7 @@ def _small(parts: Sequence[Part], size: int) -> Iterator[Part]:
             yield part
             continue
         rows = range(row_count(part.file)) if part.rows is None else part.rows
-        for some in _cut(rows, size * UNITS_PER_READ):
+        for some in _cut_rows(rows, size * UNITS_PER_READ):
             yield replace(part, rows=some)
 
 
@@ -172,3 +172,11 @@ def _pictures(place: Path) -> tuple[Path, list[str]]:
 def _cut(values: Sequence[One], size: int) -> Iterator[tuple[One, ...]]:
     for start in range(0, len(values), size):
         yield tuple(values[start : start + size])
+
+
+def _cut_rows(rows: Sequence[int], size: int) -> Iterator[range | tuple[int, ...]]:
+    """The same; rows that follow one another stay a range."""
+    if isinstance(rows, range):
+        yield from (rows[start : start + size] for start in range(0, len(rows), size))
+    else:
+        yield from _cut(rows, size)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from calib8.data.labelled_pieces import ArrayRows, FolderFiles
 from calib8.data.samples import DataSource
 from calib8.data.stored_arrays import StoredArray, open_arrays
-from calib8.data.stored_parts import StoredParts
+from calib8.data.stored_parts import StoredParts, rows_of, told_range
 from calib8.errors import DataError
 
 
@@ -33,7 +33,7 @@ class Unit:
         source: the folder, or the array file.
         stamp: digest of sizes and times of change.
         files: paths of pictures relative to the folder.
-        rows: of the array file.
+        rows: of the array file; a range where they follow one another, which takes no more room for more.
         stored: what lies in shards, Parquet files or elsewhere (``StoredParts.to_json``); then no more.
         labels: of the samples, where they are known and wanted; empty: they come with them, or there are
             none.
@@ -42,7 +42,7 @@ class Unit:
     source: str
     stamp: str
     files: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
+    rows: range | tuple[int, ...] = ()
     stored: str = ""
     labels: tuple[int | None, ...] = ()
 
@@ -75,14 +75,14 @@ class Unit:
         held = asdict(self)
         if not self.labels:
             del held["labels"]
-        return json.dumps(held, sort_keys=True)
+        return json.dumps(held, sort_keys=True, default=told_range)
 
     @classmethod
     def from_json(cls, text: str) -> Unit:
         """What ``to_json`` gave."""
         fields: dict[str, Any] = json.loads(text)
-        several = {name: tuple(fields.get(name, ())) for name in ("files", "rows", "labels")}
-        return cls(**fields | several)
+        several = {name: tuple(fields.get(name, ())) for name in ("files", "labels")}
+        return cls(**fields | several | {"rows": rows_of(fields["rows"])})
 
     def records(self) -> DataSource:
         """The samples, as ``Gatherer.add`` takes them.
