@@ -1,6 +1,7 @@
 """What a cluster of Ray costs and gains on this machine: memory, one worker, two, and a slow one among fast.
 
     python benchmarks/distributed.py memory --samples 10000 100000
+    python benchmarks/distributed.py memory --samples 10000 100000 --ray-alone
     python benchmarks/distributed.py speed --samples 2000
     python benchmarks/distributed.py slow --samples 2000
 
@@ -102,16 +103,50 @@ def rows_of_ray(samples: int, size: int) -> Any:
     return ray.data.range(samples, override_num_blocks=-(-samples // 256)).map_batches(made, batch_size=256)
 
 
-def memory(samples: list[int]) -> None:
+class Nothing:
+    """What a worker of Ray does with a block, less what calib8 does with it; its row is as large."""
+
+    def __init__(self, transform: Noted) -> None:
+        self._transform = transform
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        for row in batch["x"]:
+            self._transform(row)
+        return {"content": np.array([os.urandom(15_000)], object)}
+
+
+def first_row(batch: dict[str, Any]) -> dict[str, Any]:
+    """What a task of Ray does that joins rows, less the joining."""
+    return {"content": batch["content"][:1]}
+
+
+def counted(rows: Any, transform: Noted, driver: Most) -> None:
+    """Statistics of all rows."""
+    collect(network(4, 2, 8), rows, column="x", transform=transform, workers=2, progress=driver.look)
+
+
+def passed(rows: Any, transform: Noted, driver: Most) -> None:
+    """All rows go through as many steps and processes of Ray, which do nothing with them."""
+    from ray.data import ActorPoolStrategy
+
+    pool = ActorPoolStrategy(min_size=1, max_size=2, max_tasks_in_flight_per_actor=2)
+    found = rows.map_batches(
+        Nothing, batch_size=256, batch_format="numpy", fn_constructor_args=(transform,), compute=pool,
+        num_cpus=1,
+    )  # fmt: skip
+    for needs in ({"num_cpus": 0}, {"num_cpus": 0, "memory": 1}):
+        found = found.map_batches(first_row, batch_size=16, batch_format="numpy", **needs)
+    for _ in found.iter_rows():
+        driver.look()
+
+
+def memory(samples: list[int], run: Callable[[Any, Noted, Most], None]) -> None:
     """Most memory of driver and workers over the number of samples; run once for each, growing."""
     print("| samples | driver, MB | worker, MB | seconds |\n|---:|---:|---:|---:|")
     for count in sorted(samples):
         with tempfile.TemporaryDirectory() as folder:
             start, driver = time.perf_counter(), Most()
-            rows, transform = rows_of_ray(count, 8), Noted(folder, every=64)
-            collect(
-                network(4, 2, 8), rows, column="x", transform=transform, workers=2, progress=driver.look
-            )  # fmt: skip
+            run(rows_of_ray(count, 8), Noted(folder, every=64), driver)
             took = time.perf_counter() - start
             workers = [int(file.read_text()) for file in Path(folder).iterdir() if file.name.isdigit()]
         print(f"| {count:,} | {driver.mb:.0f} | {max(workers)} | {took:.0f} |", flush=True)
@@ -159,13 +194,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=("memory", "speed", "slow"))
     parser.add_argument("--samples", type=int, nargs="+", default=[2000])
+    parser.add_argument("--ray-alone", action="store_true", help="memory: workers that do nothing")
     asked = parser.parse_args()
     import ray
 
     ray.init(address="local", include_dashboard=False, log_to_driver=False)
     try:
         if asked.what == "memory":
-            memory(asked.samples)
+            memory(asked.samples, passed if asked.ray_alone else counted)
         else:
             {"speed": speed, "slow": slow}[asked.what](asked.samples[0])
     finally:
