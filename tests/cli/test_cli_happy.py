@@ -43,6 +43,8 @@ def test_demo(cli, out: Path) -> None:
     again = cli("evaluate", made / "digits-fp32.onnx", made / "digits-int8.onnx", "--data", HELDOUT_PATH)
     assert again.exit_code == 0, again.output
     assert f"{int8_figures['sqnr_db']:.2f}" in again.stdout
+    named = f"{made / 'digits-fp32.onnx'} {made / 'digits-int8.onnx'}"
+    assert f"\nnext       calib8 benchmark {named}\n" in again.stdout
 
 
 def test_quantize_from_images(cli, model: Path, images: Path, out: Path) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from calib8.analysis.evaluation import Evaluation
 from calib8.cli.options import RangeOptions, ReadingOptions
-from calib8.cli.verdict import Asked, next_command
+from calib8.cli.terminal import open_terminal
+from calib8.cli.verdict import Asked, next_command, say_next
 from calib8.data.preprocess import Preprocess
 from calib8.tasks.limits import FIGURE_LIMITS, State
 from calib8.tasks.task_verdicts import TaskVerdict
@@ -53,6 +55,25 @@ def test_what_is_ruined_is_diagnosed() -> None:
     read = [*READ[:2], "--batch", "4", *READ[2:]]
     expected = words("calib8 diagnose net.onnx out.onnx --data pics", read, MEANT)
     assert next_command(verdict("ruined"), asked()) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "models", "told"),
+    [
+        ("kept", ["a.onnx", "b c.onnx"], "next       calib8 benchmark a.onnx 'b c.onnx'\n"),
+        ("damaged", ["a.onnx", "b.onnx"], "next       calib8 diagnose …\n"),
+        ("ruined", ["a.onnx", "b.onnx"], "next       calib8 diagnose …\n"),
+        ("unknown", ["a.onnx", "b.onnx"], ""),
+        ("kept", ["a.onnx", "b.onnx", "c.onnx"], ""),
+    ],
+)
+def test_an_evaluation_of_two_is_followed_by_speed_or_by_a_cure(
+    state: State, models: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures = [Evaluation(model, "onnxruntime", 9, None, None, None, None, None) for model in models]
+    figures[1] = replace(figures[1], verdict=verdict(state))
+    say_next(open_terminal(False), list(map(Path, models)), figures, ["calib8", "diagnose", "…"])
+    assert capsys.readouterr().out.replace("'…'", "…") == told
 
 
 def test_what_is_damaged_is_tuned_to_the_figure_that_fell_short() -> None:

@@ -28,7 +28,7 @@ from calib8.cli.render import evaluation_table, say_branches, say_missing, task_
 from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
-from calib8.cli.verdict import say_verdicts
+from calib8.cli.verdict import say_next, say_verdicts
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
@@ -105,10 +105,11 @@ def evaluate(
     for table in task_tables(results):
         terminal.show(table)
     say_verdicts(terminal, results)
+    two = diagnose_command(models[0], models[1], data, reading, preprocess) if len(models) == 2 else []
+    say_next(terminal, models, results, two)
     _say_warnings(terminal, results)
     if report.json is not None:
         write_json(report.json, evaluation_document(results))
-    two = diagnose_command(models[0], models[1], data, reading, preprocess) if len(models) == 2 else []
     write_run_report(
         terminal, page, results, times, fp32=None, int8=None, reading=reading_asked, purpose=purpose,
         cure=two, log=log,

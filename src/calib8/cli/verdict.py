@@ -1,4 +1,4 @@
-"""The last lines of ``calib8 quantize``: what became of the model, and the command to go on with."""
+"""The last lines of ``quantize`` and ``evaluate``: what became of the model, and what to go on with."""
 
 from __future__ import annotations
 
@@ -276,3 +276,14 @@ def say_verdicts(terminal: Terminal, evaluations: Sequence[Evaluation]) -> None:
     for what, value in () if fed is None else (("data", fed.data_words), ("images", fed.image_words)):
         if value:
             terminal.say(f"{what:<{_WIDTH}}{value}")
+
+
+def say_next(
+    terminal: Terminal, models: Sequence[Path], evaluations: Sequence[Evaluation], cure: Sequence[str]
+) -> None:
+    """The command to go on with behind one model beside its float one: how fast it is, or ``cure``."""
+    verdict = next((one.verdict for one in evaluations if one.verdict is not None), None)
+    if len(models) == 2 and verdict is not None and verdict.state != "unknown":
+        kept = verdict.state == "kept"
+        command = ["calib8", "benchmark", *map(str, models)] if kept else cure
+        terminal.say(f"{'next':<{_WIDTH}}{shlex.join(command)}")
