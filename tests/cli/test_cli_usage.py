@@ -105,7 +105,10 @@ def test_unknown_names(cli, refused, model: Path, images: Path, out: Path) -> No
 def test_options_that_do_not_go_together(
     cli, refused, model: Path, images: Path, out: Path, flags: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
-    refused(cli("quantize", model, "--data", images, *FLAGS, "-o", out / "q.onnx", *flags), 2, *parts)
+    others = [
+        word for pair in zip(FLAGS[::2], FLAGS[1::2], strict=True) if pair[0] != flags[0] for word in pair
+    ]
+    refused(cli("quantize", model, "--data", images, *others, "-o", out / "q.onnx", *flags), 2, *parts)
 
 
 def test_data_and_table(cli, refused, model: Path, images: Path, tmp_path: Path, out: Path) -> None:
@@ -207,6 +210,26 @@ def test_usage_errors_of_the_parser(cli, arguments: tuple[str, ...]) -> None:
     assert result.exit_code == 2
     assert "Traceback" not in result.output
     assert "Usage: " in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        ("quantize m.onnx --mean 117 --mean 115 --mean 98", "Give it once, with commas: --mean A,B,C"),
+        ("evaluate m.onnx --data d --size=3 --size=4", "Give it once, with commas: --size H,W"),
+        ("quantize m.onnx --repair cle --repair bias", "Give it once, with commas: --repair NAME,…"),
+        ("benchmark m.onnx --threads 1 --threads 2", "Give it once, with commas: --threads N,…"),
+    ],
+)
+def test_a_list_is_not_given_item_by_item(cli, words: str, cure: str) -> None:
+    result = cli(*words.split())
+    assert result.exit_code == 2
+    assert f"times. {cure}\n" in result.stderr
+
+
+def test_other_options_are_those_that_were_given_last(cli, refused, out: Path) -> None:
+    words = ("quantize", "a.onnx", "--threads", "0", "--threads", "1", "-o", out / "b.onnx", "--data", "d")
+    refused(cli(*words), 1, "a.onnx: no such file", "Give the path of an .onnx")
 
 
 def test_run_refuses_no_classes_at_all(cli, refused, model: Path, images: Path) -> None:

@@ -6,9 +6,11 @@ see ``calib8.cli.headings``, and a page ends with an example.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from calib8.cli.headings import ORDER, RESULTS
@@ -59,6 +61,8 @@ class HelpfulCommand(TyperCommand):
         """As Typer's, which says of an unknown option which one is meant."""
         remember(args)
         try:
+            if not ctx.resilient_parsing:  # what is completed is not whole yet
+                _check_lists(ctx, self.make_parser(ctx).parse_args(list(args))[2])
             return super().parse_args(ctx, args)
         except Exception as error:
             _say_meant(error, (name for param in self.get_params(ctx) for name in param.opts), ctx)
@@ -100,6 +104,20 @@ class HelpfulGroup(TyperGroup):
             if args and hasattr(error, "message") and not hasattr(error, "option_name"):
                 _say(error, f"No such command '{args[0]}'.{_meant(args[0], self.commands)}")
             raise
+
+
+def _check_lists(ctx: Any, given: Sequence[Any]) -> None:
+    """Refuses a list that is given item by item, of which Typer would take the last item for all of it.
+
+    Args:
+        ctx: of the command.
+        given: its parameters in the order of the command line, those that are given twice twice.
+    """
+    for param, times in Counter(given).items():
+        kind = getattr(param, "metavar", None) or ""
+        if times > 1 and "," in kind and not param.multiple:
+            problem = f"given {times} times. Give it once, with commas: {param.opts[0]} {kind}"
+            raise typer.BadParameter(problem, ctx=ctx, param_hint=param.opts[0])
 
 
 def _place(param: Any) -> int:

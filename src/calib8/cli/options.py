@@ -247,7 +247,7 @@ class RepairOptions:
     """What is done beyond ranges to keep the accuracy; None: not given."""
 
     effort: Annotated[str | None, option(REPAIR, "--effort", "NAME", _EFFORT_HELP)] = None
-    repair: Annotated[str | None, option(REPAIR, "--repair", "LIST", _REPAIR_HELP)] = None
+    repair: Annotated[str | None, option(REPAIR, "--repair", "NAME,…", _REPAIR_HELP)] = None
 
     @property
     def names(self) -> tuple[str, ...] | None:
