@@ -28,6 +28,7 @@ def test_text_and_document(cli, out: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_wrong_instruction_set_is_a_finding(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALIB8_ISA", "sse9")
+    monkeypatch.delenv("CALIB8_CPU", raising=False)
     result = cli("doctor")
     assert result.exit_code == 0, result.output
     assert "- engine: no kernels can be used: CALIB8_ISA=sse9: " in result.stdout
