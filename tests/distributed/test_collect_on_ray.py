@@ -18,6 +18,7 @@ import calib8
 from calib8.cli import app
 from calib8.distributed import collect, listing, spread
 from calib8.distributed.jobs import Joined
+from calib8.distributed.run import plain_errors
 from calib8.errors import DataError, TableError, UsageError
 from small_nets import squeeze_excite
 
@@ -134,6 +135,15 @@ def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
     assert found.to_bytes() == expected.to_bytes()
     with pytest.raises(DataError, match=r"has no column 'jpg', it has data"):
         collect(model, dataset, column="jpg", workers=1)
+
+
+def test_workers_without_the_package_are_told(ray: Any) -> None:
+    def lacking() -> None:
+        raise ModuleNotFoundError("No module named 'calib8.distributed'", name="calib8.distributed")
+
+    told = r"^cluster: its workers lack the package calib8\. .*runtime_env=\{'pip"
+    with pytest.raises(UsageError, match=told), plain_errors():
+        ray.get(ray.remote(lacking).remote())
 
 
 @pytest.mark.parametrize("stopped", [False, True])
