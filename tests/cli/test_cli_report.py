@@ -181,7 +181,7 @@ def test_tune(cli, model: Path, arrays: Path, out: Path) -> None:
     assert result.exit_code == 0, result.output
     assert sections(page)[:2] == ["verdict", "candidates"] and "promise kept" in words(page)
     assert [one["chosen"] for one in data(page, "candidates-data")["shown"]] == [True]
-    too_much = ("--min-sqnr", "90", "--effort", "fast", "-o", out / "b.onnx", "--budget", "20s")
+    too_much = ("--min-sqnr", "90", "--effort", "fast", "-o", out / "b.onnx")
     broken = cli("tune", model, "--data", arrays, *too_much, "--report", out / "b.html")
     assert broken.exit_code == 3 and "promise not kept" in words(out / "b.html")
 
