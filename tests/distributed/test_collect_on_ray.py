@@ -146,6 +146,25 @@ def test_workers_without_the_package_are_told(ray: Any) -> None:
         ray.get(ray.remote(lacking).remote())
 
 
+def test_what_the_caller_handles_meanwhile_is_left_as_it_is() -> None:
+    def failing() -> None:
+        held = "its variables"
+        raise ValueError(held)
+
+    def ending() -> None:
+        raise UsageError("cluster", "is gone", "Start it")
+
+    with pytest.raises(ValueError) as before:
+        failing()
+    frame = before.traceback[-1].frame.raw
+    try:
+        raise before.value
+    except ValueError:
+        with pytest.raises(UsageError), plain_errors():
+            ending()
+    assert frame.f_locals == {"held": "its variables"}
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_an_error_that_is_kept_keeps_no_worker(ray: Any, stopped: bool) -> None:
     """As in a notebook: the next run would wait for the processor of that worker for ever."""

@@ -10,6 +10,7 @@ The driver holds the keys of what is to be done, and one row at a time.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -116,10 +117,11 @@ def plain_errors() -> Iterator[None]:
 
     They keep none of Ray's workers: whoever keeps the error, as a notebook does, may start another run.
     """
+    before = sys.exc_info()[1]
     try:
         yield
     except BaseException as error:  # Ray wraps what its workers raise in types of its own
-        _let_go(error)
+        _let_go(error, before)
         if not isinstance(error, Exception):
             raise
         cause = cause_of(error)
@@ -133,9 +135,14 @@ def plain_errors() -> Iterator[None]:
         raise
 
 
-def _let_go(error: BaseException) -> None:
-    """Frees what a run that failed leaves behind: calls in tracebacks and in circles hold workers of Ray."""
-    found: list[BaseException] = []
+def _let_go(error: BaseException, before: BaseException | None) -> None:
+    """Frees what a run that failed leaves behind: calls in tracebacks and in circles hold workers of Ray.
+
+    Args:
+        error: that ended the run.
+        before: what the caller was handling when the run began; it is left as it is.
+    """
+    found: list[BaseException | None] = [None, before]
     left: list[BaseException | None] = [error]
     while left:
         one = left.pop()
