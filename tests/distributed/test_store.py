@@ -143,3 +143,10 @@ def test_what_may_get_better_is_told_from_what_will_not(
     monkeypatch.setattr(Store, "_files", lambda self: (Failing(error), "bucket/run"))
     with pytest.raises(raised):
         Store.at("s3://bucket/run").read(RECORD)
+
+
+@pytest.mark.parametrize("place", ["s3://", "gs:///"])
+def test_an_address_without_a_place_is_refused(place: str) -> None:
+    """It would be a folder called ``s3:`` here."""
+    with pytest.raises(UsageError, match=rf"'{place}' names no place in the store\. Give an address such as"):
+        Store.at(place)

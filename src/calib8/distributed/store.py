@@ -62,6 +62,9 @@ class Store:
             problem = f"is of type {type(place).__name__}, not a path"
             raise UsageError(PARTS, problem, "Give a folder, or an address such as s3://bucket/run")
         local = found.removeprefix("file://")
+        if _ADDRESS.match(local) and not _ADDRESS.sub("", local, count=1).strip("/"):
+            cure = "Give an address such as s3://bucket/run"
+            raise UsageError(PARTS, f"'{found}' names no place in the store", cure)
         return cls(local.rstrip("/") if _ADDRESS.match(local) else str(Path(local).absolute()))
 
     @property
