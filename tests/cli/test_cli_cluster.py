@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -49,9 +50,21 @@ def test_a_cluster_that_does_not_answer(cli, model: Path, images: Path, out: Pat
         raise ConnectionError(f"nobody at {options['address']}")
 
     monkeypatch.setattr(ray, "init", refuse)
-    result = cli("calibrate", model, "--data", images, *FLAGS, "--ray", "far:1", "-o", out / "t.json")
+    result = cli("calibrate", model, "--data", images, *FLAGS, "--ray", "auto", "-o", out / "t.json")
     assert result.exit_code == 2, result.output
-    assert "--ray far:1: no cluster answers (nobody at far:1)." in " ".join(result.stderr.split())
+    assert "--ray auto: no cluster answers (nobody at auto)." in " ".join(result.stderr.split())
+    assert not list(out.iterdir())
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_a_port_where_nobody_listens(cli, model: Path, images: Path, out: Path, scheme: str) -> None:
+    """Ray itself would wait there for minutes."""
+    needed("ray")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"{scheme}127.0.0.1:{server.getsockname()[1]}"
+    result = cli("calibrate", model, "--data", images, *FLAGS, "--ray", address, "-o", out / "t.json")
+    assert result.exit_code == 2, result.output
+    assert f"--ray {address}: no cluster answers ([Errno 111] " in " ".join(result.stderr.split())
     assert not list(out.iterdir())
 
 

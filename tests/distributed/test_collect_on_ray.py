@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import shutil
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ import calib8
 from calib8.cli import app
 from calib8.distributed import collect, listing, spread
 from calib8.distributed.jobs import Joined
-from calib8.distributed.run import plain_errors
+from calib8.distributed.run import Run, plain_errors
 from calib8.errors import DataError, TableError, UsageError
 from small_nets import squeeze_excite
 
@@ -77,6 +80,13 @@ def test_parts_are_taken_from_the_checkpoint(
         collect(squeeze_excite(), np_file(tmp_path), checkpoint=tmp_path / "parts")
     with pytest.raises(TableError, match="holds parts of other data"):
         collect(model, files[0].parent, samples=5, **given)
+    content = parts[5].read_bytes()
+    parts[5].write_bytes(parts[6].read_bytes())
+    with pytest.raises(TableError, match=rf"{parts[5].name}: is the part of another piece"):
+        collect(model, files[0].parent, **given)
+    parts[5].write_bytes(content[:-9])
+    with pytest.raises(TableError, match=rf"{parts[5].name}: is not a part of a run"):
+        collect(model, files[0].parent, **given)
     parts[5].write_bytes(b"cut")
     with pytest.raises(TableError, match=rf"{parts[5].name}: is not a part of a run"):
         collect(model, files[0].parent, **given)
@@ -135,6 +145,59 @@ def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
     assert found.to_bytes() == expected.to_bytes()
     with pytest.raises(DataError, match=r"has no column 'jpg', it has data"):
         collect(model, dataset, column="jpg", workers=1)
+
+
+def test_parts_are_of_one_transform_and_one_input_map(ray: Any, files: list[Path], tmp_path: Path) -> None:
+    """Blocks of a dataset are known by their rows, and units by where they lie."""
+    rows = np.random.default_rng(1).normal(0, 1, (20, 2, 4, 8, 8)).astype(np.float32)
+    dataset = ray.data.from_items([{"a": row[0], "b": row[1]} for row in rows], override_num_blocks=2)
+    given: dict[str, Any] = {"workers": 1, "checkpoint": tmp_path / "parts"}
+    collect(squeeze_excite(), dataset, input_map={"x": "a"}, **given)
+    with pytest.raises(TableError, match="holds parts with another input_map"):
+        collect(squeeze_excite(), dataset, input_map={"x": "b"}, **given)
+    given["checkpoint"] = tmp_path / "more"
+    first = collect(squeeze_excite(), dataset, transform=lambda row: {"x": row["a"]}, **given)
+    again = collect(squeeze_excite(), dataset, transform=lambda row: {"x": row["a"]}, **given)
+    assert again.to_bytes() == first.to_bytes()
+    with pytest.raises(TableError, match="holds parts with another transform"):
+        collect(squeeze_excite(), dataset, transform=lambda row: {"x": row["b"]}, **given)
+
+
+def test_parts_of_a_dataset_are_of_one_preprocessing(ray: Any, files: list[Path], tmp_path: Path) -> None:
+    dataset = ray.data.from_items([{"jpg": file.read_bytes()} for file in files[:4]], override_num_blocks=1)
+    given: dict[str, Any] = {"workers": 1, "checkpoint": tmp_path / "parts"}
+    collect(network(), dataset, preprocess=RECIPE, **given)
+    with pytest.raises(TableError, match=r"holds parts with another preprocessing \(mean "):
+        collect(network(), dataset, preprocess=replace(RECIPE, mean=(100.0,)), **given)
+
+
+def test_more_threads_than_any_machine_has(ray: Any, files: list[Path]) -> None:
+    """The workers would be waited for in vain."""
+    with pytest.raises(UsageError, match="has no room for a worker of 3 threads"):
+        collect(network(), files[0].parent, preprocess=RECIPE, threads=3, workers=2)
+
+
+def test_a_run_that_is_stopped_in_a_long_piece_ends(
+    ray: Any, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread does not go on calling Ray, and its piece does not go on taking a processor."""
+    monkeypatch.setattr(listing, "SAMPLES_PER_UNIT", 41)
+
+    def slow(item: Any) -> Any:
+        (tmp_path / str(time.monotonic_ns())).touch()
+        time.sleep(2)
+        return item
+
+    def stop(_: Run[Any]) -> None:
+        if list(tmp_path.iterdir()):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "_look", stop)
+    with pytest.raises(KeyboardInterrupt):
+        collect(network(), files[0].parent, preprocess=RECIPE, workers=1, transform=slow)
+    assert "calib8-cluster" not in {thread.name for thread in threading.enumerate()}
+    wait_for(lambda: ray.available_resources().get("CPU") == 2)
+    assert len(list(tmp_path.iterdir())) < 41
 
 
 def test_workers_without_the_package_are_told(ray: Any) -> None:

@@ -79,6 +79,8 @@ def test_an_empty_store_becomes_that_of_the_run(store: Store) -> None:
         ({"tensors": "x"}, "holds parts with another keep_float"),
         ({"preprocess": '{"size": 4}'}, r"holds parts with another preprocessing \(size 3, not 4\)"),
         ({"data": "x"}, "holds parts of other data, or they were changed since"),
+        ({"input_map": '{"x": "a"}'}, "holds parts with another input_map"),
+        ({"transform": "x"}, "holds parts with another transform"),
         ({"runtime": "1.21"}, r"holds parts made with ONNX Runtime 1\.20, not 1\.21"),
     ],
 )
@@ -143,6 +145,12 @@ def test_what_may_get_better_is_told_from_what_will_not(
     monkeypatch.setattr(Store, "_files", lambda self: (Failing(error), "bucket/run"))
     with pytest.raises(raised):
         Store.at("s3://bucket/run").read(RECORD)
+
+
+def test_an_empty_place_is_refused() -> None:
+    """It would be the folder that the program runs in: an unset variable of a shell."""
+    with pytest.raises(UsageError, match=r"is empty\. Give a folder"):
+        Store.at("")
 
 
 @pytest.mark.parametrize("place", ["s3://", "gs:///"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,8 @@ from calib8.parameters import parameter
 
 LEAST: Final = (2, 40)
 """The oldest Ray that has what is used here."""
+
+SECONDS_TO_ANSWER: Final = 10.0
 
 _INSTALL: Final = "Run: pip install 'calib8[ray]'"
 
@@ -56,6 +59,7 @@ def connected(address: str) -> Iterator[None]:
     if address == "local":
         options["include_dashboard"] = False
     try:
+        _answers(address)
         ray.init(**options)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -67,15 +71,28 @@ def connected(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
+def _answers(address: str) -> None:
+    """Tries the port of ``host:port``: Ray itself waits for minutes, and ends the process in the end.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    found = re.fullmatch(r"(?:\w+://)?\[?([^\[\]/]+?)\]?:(\d+)", address)
+    if found is not None:
+        socket.create_connection((found[1], int(found[2])), timeout=SECONDS_TO_ANSWER).close()
+
+
 def usable_workers(workers: int | None, threads: int) -> int:
     """How many workers to have: what was asked for, else as many as there are processors for.
 
     Raises:
-        UsageError: the cluster has no machine for even one.
+        UsageError: the cluster has no machine for even one; one without any processor may get machines yet
+            where a number was asked for.
     """
-    ray = ray_there()
-    most = int(ray.cluster_resources().get("CPU", 0)) // threads
-    if workers is None and not most:
+    nodes: list[dict[str, Any]] = ray_there().nodes()
+    processors = [int(node["Resources"].get("CPU", 0)) for node in nodes if node["Alive"]]
+    most = sum(each // threads for each in processors)
+    if not most and (workers is None or any(processors)):
         problem = f"has no room for a worker of {threads} threads"
         raise UsageError("cluster", problem, f"Give fewer {parameter('threads')}, or add machines")
     return workers or most

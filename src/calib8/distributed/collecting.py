@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from calib8.calibration.gatherer import Gatherer
 from calib8.calibration.source import Model
 from calib8.calibration.statistics import Statistics
+from calib8.data.fit import fit_preprocess
 from calib8.data.items import InputMap, Transform
 from calib8.data.preprocess import Preprocess
 from calib8.distributed.choice import ClusterChoice, ClusterWords
@@ -149,8 +150,12 @@ def listed_of(gatherer: Gatherer, dataset: Any, column: str | None, samples: int
 
 def _agreed(gatherer: Gatherer, listed: Listed | None, store: Store) -> set[str]:
     """Keys of the parts that are there already, which are of this run."""
+    given = gatherer.settings
+    preprocess = listed.preprocess if listed else None
+    if listed is None and given.preprocess is not None:
+        preprocess = fit_preprocess(given.preprocess, gatherer.inputs, "dataset").to_json()
     RunRecord.of(
-        gatherer.model_hash, gatherer.tensors, None if listed is None else listed.preprocess,
-        None if listed is None else listed.digest, runtime_version(),
+        gatherer.model_hash, gatherer.tensors, preprocess, listed.digest if listed else None,
+        runtime_version(), given.input_map, given.transform,
     ).agree(store)  # fmt: skip
     return store.keys()

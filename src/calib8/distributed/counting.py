@@ -36,7 +36,7 @@ class Counting:
         made = Part.of(samples, skipped, found)
         content = made.to_bytes()
         if self.store is not None:
-            self.store.write(key + SUFFIX, content)
+            self.store.write(key + SUFFIX, key.encode() + content)
             content = b""
         return content, made.samples + made.bad
 
@@ -48,17 +48,22 @@ class Counting:
         """The part of a row, from the store where the row has no bytes.
 
         Raises:
-            TableError: it is broken or gone.
+            TableError: it is broken or gone, or was written under another key.
             OSError: it could not be read this time.
         """
         if content:
             return Part.from_bytes(bytes(content), "part")
-        name = keys[0] + SUFFIX
+        [key] = keys
+        name = key + SUFFIX
         found = None if self.store is None else self.store.read(name)
         where = f"{self.store.name if self.store else ''}/{name}"
         if found is None:
             raise TableError(where, "is gone", "Start again: what is missing is done again")
-        return Part.from_bytes(found, where)
+        part = Part.from_bytes(found[len(key) :], where)
+        if found[: len(key)] != key.encode():
+            cure = "Remove it, and what it is of is done again"
+            raise TableError(where, "is the part of another piece, under its name", cure)
+        return part
 
     def both(self, first: Part, second: Part) -> Part:
         """Two parts as one.

@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from calib8.data.differing import preprocess_difference
+from calib8.data.items import InputMap, Transform
+from calib8.distributed.function_digest import function_digest
 from calib8.distributed.store import PARTS, Store
 from calib8.errors import TableError
 from calib8.parameters import parameter
 
 RECORD: Final = "run.json"
 RECORD_FORMAT: Final = "calib8-parts"
-RECORD_VERSION: Final = 1
+RECORD_VERSION: Final = 2
 
 _CURE: Final = f"Give the same arguments as before, or another {PARTS} to start anew"
 
@@ -30,6 +32,8 @@ class RunRecord:
         preprocess: how images become inputs; None: arrays go in as they are.
         data: digest of the units; None: of a dataset, which is told by its samples alone.
         runtime: version of ONNX Runtime.
+        input_map: input → name in a sample, as JSON; None: samples are taken as they are.
+        transform: digest of the user's function; None: there is none.
     """
 
     model_hash: str
@@ -37,14 +41,25 @@ class RunRecord:
     preprocess: str | None
     data: str | None
     runtime: str
+    input_map: str | None = None
+    transform: str | None = None
 
     @classmethod
     def of(
-        cls, model_hash: str, tensors: Sequence[str], preprocess: str | None, data: str | None, runtime: str
+        cls,
+        model_hash: str,
+        tensors: Sequence[str],
+        preprocess: str | None,
+        data: str | None,
+        runtime: str,
+        input_map: InputMap | None = None,
+        transform: Transform | None = None,
     ) -> RunRecord:
         """That of a run over some tensors."""
         names = hashlib.sha256(json.dumps(sorted(tensors)).encode()).hexdigest()
-        return cls(model_hash, names, preprocess, data, runtime)
+        taken = None if not input_map else json.dumps(dict(input_map), sort_keys=True, default=str)
+        made = None if transform is None else function_digest(transform)
+        return cls(model_hash, names, preprocess, data, runtime, taken, made)
 
     def agree(self, store: Store) -> None:
         """Makes sure that the parts of a store are of this run; an empty store becomes this run's.
@@ -73,6 +88,8 @@ _DIFFERENCES: Final = {
     "tensors": f"holds parts with another {parameter('keep_float')}",
     "preprocess": "holds parts with another preprocessing ({by})",
     "data": "holds parts of other data, or they were changed since",
+    "input_map": f"holds parts with another {parameter('input_map')}",
+    "transform": f"holds parts with another {parameter('transform')}",
     "runtime": "holds parts made with ONNX Runtime {old}, not {new}",
 }
 """Field → what is wrong where it differs, the first one that does."""

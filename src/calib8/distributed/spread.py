@@ -15,6 +15,9 @@ from calib8.distributed.watch import MOST_ATTEMPTS
 from calib8.distributed.workers import Equipment, joined_row, unit_row
 
 ROWS_PER_TASK: Final = 16
+SECONDS: Final = 0.5
+"""Between two looks whether somebody still waits."""
+
 FEW_ROWS: Final = 64
 """So many rows the driver joins by itself."""
 
@@ -86,12 +89,16 @@ class Spread:
                     left[keys] = level, content
                 if not left:
                     return
-                [keys], _ = ray.wait(list(left), num_returns=1, fetch_local=False)
-                level, content = left.pop(keys)
-                yield level, ray.get(keys), content
+                ended, _ = ray.wait(list(left), num_returns=1, fetch_local=False, timeout=SECONDS)
+                if self._equipment.watch.stopped:
+                    return
+                for keys in ended:
+                    level, content = left.pop(keys)
+                    yield level, ray.get(keys), content
         finally:
-            for keys in left:
-                ray.cancel(keys)
+            if ray.is_initialized():  # whoever calls Ray behind its end starts it anew
+                for keys in left:
+                    ray.cancel(keys)
 
     def _begun(self, calls: Iterator[Callable[[], Any]]) -> tuple[int, Any] | None:
         """The next task; rows that wait to be joined go first, for they take room."""

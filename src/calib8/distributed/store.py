@@ -56,11 +56,13 @@ class Store:
         """The store that a user names.
 
         Raises:
-            UsageError: it is no path.
+            UsageError: it is no path, or names no place.
         """
         if not isinstance(place, str | os.PathLike) or isinstance(found := os.fspath(place), bytes):
             problem = f"is of type {type(place).__name__}, not a path"
             raise UsageError(PARTS, problem, "Give a folder, or an address such as s3://bucket/run")
+        if not found:
+            raise UsageError(PARTS, "is empty", "Give a folder, or an address such as s3://bucket/run")
         local = found.removeprefix("file://")
         if _ADDRESS.match(local) and not _ADDRESS.sub("", local, count=1).strip("/"):
             cure = "Give an address such as s3://bucket/run"

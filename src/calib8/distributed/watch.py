@@ -64,11 +64,15 @@ class Watch:
 
 
 class Told:
-    """The watch as a worker or the driver sees it; goes from process to process."""
+    """The watch as a worker or the driver sees it; goes from process to process.
+
+    Attributes:
+        stopped: this process has said that nobody waits any more.
+    """
 
     def __init__(self, actor: Any) -> None:
         """``actor``: handle of a ``Watch`` in the cluster."""
-        self._actor = actor
+        self._actor, self.stopped = actor, False
 
     def begin(self, key: str, name: str) -> int:
         """See ``Watch.begin``; 1 where the watch was lost."""
@@ -90,6 +94,7 @@ class Told:
 
     def stop(self) -> None:
         """See ``Watch.stop``."""
+        self.stopped = True
         self._ask(self._actor.stop)
 
     def _ask(self, method: Any, *values: object) -> Any:
