@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,28 @@ def test_samples_are_let_go_without_a_search_for_circles() -> None:
         finally:
             gc.enable()
         assert one.take().samples == 5
+
+
+def test_what_is_interrupted_is_forgotten() -> None:
+    """Its samples would count without their digests."""
+    rows = [np.full((1, 12, 12), value, np.float32) for value in range(40)]
+
+    def stopped() -> Iterator[np.ndarray]:
+        yield from rows[:30]
+        raise KeyboardInterrupt
+
+    with Gatherer(pictured(), batch=4) as one:
+        one.add(rows[:5])
+        with pytest.raises(KeyboardInterrupt):
+            one.add(stopped())
+        assert one.samples == 0
+        one.add(rows[30:])
+        found = one.take()
+        assert found.samples == len(found.digests) == 10
+        one.add(rows)
+        with pytest.raises(UsageError, match="were not given"):
+            one.add(None)
+        assert one.samples == 0
 
 
 def test_nothing_added_is_nothing_to_take(files: list[Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import pickle
 import threading
 from pathlib import Path
@@ -161,6 +162,25 @@ def test_a_header_that_is_broken_in_the_middle(tmp_path: Path, skip_bad: bool) -
     for run in (lambda: list(dataset), lambda: list(batches(dataset, 3, 2))):
         with pytest.raises(DataError, match=r"^s\.tar: is broken behind 'dog/005'"):
             run()
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+@pytest.mark.parametrize("kind", ["a header of zeros", "two shards in one file"])
+def test_what_lies_behind_the_marker_at_the_end_is_not_passed_over(
+    tmp_path: Path, kind: str, mode: str
+) -> None:
+    """Readers of tar take a block of zeros for the end, so the samples behind it would be left out."""
+    if kind == "a header of zeros":
+        content = bytearray(tar(members(range(COUNT))))
+        header = content.index(b"dog/006.png")
+        content[header : header + 512] = bytes(512)
+    else:
+        content = bytearray(tar(members(range(6))) + tar(members(range(6, COUNT))))
+    name = "s.tar" if mode == "w" else "s.tgz"
+    (tmp_path / name).write_bytes(content if mode == "w" else gzip.compress(content))
+    for skip_bad in (False, True):
+        with pytest.raises(DataError, match=rf"^{name}: goes on behind the end that it marks, .* 'dog/005'"):
+            list(open_dataset(tmp_path / name, INPUT, RECIPE, skip_bad=skip_bad))
 
 
 def test_a_shard_without_the_marker_at_its_end(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from calib8.data.items import InputMap, Transform
 from calib8.data.preprocess import Preprocess
 from calib8.data.reading import Reading
 from calib8.data.samples import Dataset, DataSource, Skipped
-from calib8.errors import Calib8Error, UsageError
+from calib8.errors import UsageError
 from calib8.model.carried import Carried
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import naming_file
@@ -150,11 +150,11 @@ class Gatherer:
             Calib8Error: a record is bad and not to be passed over, or does not fit the model; nothing that
                 was added since the last ``take`` counts then.
         """
-        opened = replace(self._settings, data=records).opened(self._inputs)
-        dataset = replace(opened, taken=int(opened.skip_bad))  # no fault that none of these is good
         try:
+            opened = replace(self._settings, data=records).opened(self._inputs)
+            dataset = replace(opened, taken=int(opened.skip_bad))  # no fault that none of these is good
             return self._added(dataset)
-        except Calib8Error:
+        except BaseException:  # Ctrl-C too: some samples are counted by then, and are not noted
             self.close()
             raise
 

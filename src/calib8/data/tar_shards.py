@@ -3,8 +3,8 @@
     000/17.jpg, 000/17.cls, 000/17.json   →   {"__key__": "000/17", "jpg": b"…", "cls": b"3", "json": b"…"}
 
 The key of a member is its path up to the first dot of its file name. A shard counts as read only if the
-marker at its end was met, or the file ends right behind a whole member: ``tarfile`` takes a broken header in
-the middle of a stream for the end.
+marker at its end was met with nothing but zeros behind it, or the file ends right behind a whole member:
+``tarfile`` takes a broken header in the middle of a stream for the end.
 """
 
 from __future__ import annotations
@@ -120,6 +120,11 @@ def _members(content: BinaryIO, file: StoredFile, stack: ExitStack) -> Iterator[
     ending = getattr(archive, "ending", None)
     if type(ending).__name__ not in _ENDINGS:
         raise _broken(file, key, ending)
+    while behind := archive.fileobj.read(1 << 16):
+        if behind.strip(b"\0"):
+            problem = f"goes on behind the end that it marks, which is behind '{key}'"
+            cure = "Write the shard again; shards that were joined are given one by one"
+            raise DataError(file.name, problem, cure)
 
 
 def _key_and_suffix(name: str) -> tuple[str, str] | None:
