@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import shutil
 import threading
 import time
@@ -134,6 +136,25 @@ def test_a_bad_picture_ends_the_run_or_is_counted(
     assert type(raised.value) is DataError
     assert "Traceback" not in capfd.readouterr().err
     assert collect(network(), folder, preprocess=RECIPE, workers=1, skip_bad=True).to_bytes() == whole
+
+
+def test_ray_shows_nothing_of_its_own_where_pieces_fail(
+    ray: Any, files: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would write a stack for every failure that nobody fetched."""
+    folder = tmp_path / "pictures"
+    shutil.copytree(files[0].parent, folder)
+    for number in range(40, 60):
+        (folder / f"{number:04}.png").write_bytes(b"no picture")
+    logging.getLogger("ray").addHandler(caplog.handler)  # it hands nothing on to other loggers
+    try:
+        with pytest.raises(DataError, match="cannot be decoded as an image"):
+            collect(network(), folder, preprocess=RECIPE)
+    finally:
+        logging.getLogger("ray").removeHandler(caplog.handler)
+    shown = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert not shown, caplog.text
+    assert "RAY_IGNORE_UNHANDLED_ERRORS" not in os.environ
 
 
 def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:

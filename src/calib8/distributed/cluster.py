@@ -20,6 +20,8 @@ LEAST: Final = (2, 40)
 
 SECONDS_TO_ANSWER: Final = 10.0
 
+_NO_STACKS: Final = "RAY_IGNORE_UNHANDLED_ERRORS"
+
 _INSTALL: Final = "Run: pip install 'calib8[ray]'"
 
 
@@ -52,9 +54,17 @@ def connected(address: str) -> Iterator[None]:
         UsageError: no Ray, or no cluster there.
     """
     ray = ray_there()
-    if ray.is_initialized():
-        yield
-        return
+    with _quiet():
+        if ray.is_initialized():
+            yield
+        else:
+            with _joined(ray, address):
+                yield
+
+
+@contextmanager
+def _joined(ray: Any, address: str) -> Iterator[None]:
+    """A cluster that this process has not joined yet, see ``connected``."""
     options: dict[str, Any] = {"address": address, "log_to_driver": False, "logging_level": logging.ERROR}
     if address == "local":
         options["include_dashboard"] = False
@@ -69,6 +79,18 @@ def connected(address: str) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Ray writes no stack for every result that nobody fetches: whoever waits is told what went wrong."""
+    before = os.environ.get(_NO_STACKS)
+    os.environ[_NO_STACKS] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_NO_STACKS]
 
 
 def _answers(address: str) -> None:
