@@ -53,7 +53,6 @@ ONLY_TYPED = {
 """Parameters that are flags alone, and why."""
 
 ONLY_IN_PYTHON = {
-    "input_map": "where objects of Python hold the inputs",
     "transform": "a function",
     "progress": "a command draws a bar wherever it is watched",
     "min_score": "the promise about a judge of one's own, which is a function",

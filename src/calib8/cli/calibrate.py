@@ -91,11 +91,10 @@ class _Request:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What was found, what was seen on the way to it where there were data, and how many samples it is."""
+    """What was found, and what was seen on the way to it where there were data."""
 
     found: Calibration | Collection
     seen: Preflight | None
-    samples: int
     table: CalibrationTable | None = None
     notes: tuple[str, ...] = ()
 
@@ -144,7 +143,7 @@ def calibrate(
         outcome.table.save(output)
     if saved.stats is not None:
         outcome.found.statistics.save(saved.stats)
-    say_calibration(terminal, outcome.found, outcome.table, outcome.samples)
+    say_calibration(terminal, outcome.found, outcome.table)
     for note in outcome.notes:
         terminal.say(f"note: {on_command_line(note)}")
     for what, path in (("statistics", saved.stats), ("table", output)):
@@ -216,9 +215,9 @@ def _from_data(terminal: Terminal, request: _Request, data: str) -> _Outcome:
     ):
         if request.output is None:
             gathered = _collected(request, model, spread, progress)
-            return _Outcome(gathered, seen, gathered.statistics.samples)
+            return _Outcome(gathered, seen)
         found = _calibrated(request, model, spread, progress)
-    return _Outcome(found, seen, progress.done, found.table, found.notes)
+    return _Outcome(found, seen, found.table, found.notes)
 
 
 def _collected(request: _Request, model: ModelSource, reading: Reading, progress: SamplesSeen) -> Collection:
@@ -257,7 +256,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
             activations=ranges.activations, keep_float=request.keep_float, shapes=request.shapes,
             threads=request.reading.thread_count,
         )  # fmt: skip
-    return _Outcome(found, None, found.statistics.samples, found.table, found.notes)
+    return _Outcome(found, None, found.table, found.notes)
 
 
 def _document(request: _Request, outcome: _Outcome) -> dict[str, object]:
@@ -268,5 +267,5 @@ def _document(request: _Request, outcome: _Outcome) -> dict[str, object]:
         "page": None if request.page is None else str(request.page),
         "statistics": None if stats is None else str(stats),
         "preflight": None if outcome.seen is None else preflight_document(outcome.seen),
-        "calibration": calibration_document(outcome.found, outcome.table, outcome.samples),
+        "calibration": calibration_document(outcome.found, outcome.table),
     }

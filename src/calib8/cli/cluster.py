@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from calib8.cli.headings import CLUSTER, option
+from calib8.cli.pairs import pairs_of
 from calib8.cli.steps import refuse_together
 from calib8.errors import UsageError
 
@@ -46,7 +47,10 @@ class JudgingClusterOptions:
         """
         from calib8.distributed.choice import ClusterChoice
 
-        labels = None if self.node_labels is None else labels_of(self.node_labels)
+        text, labels = self.node_labels, None
+        if text is not None:
+            cure = "Give pairs with commas between"
+            labels = pairs_of(f"--node-labels {text}", text.split(","), "KEY=VALUE", cure)
         address = self.ray or "auto"
         return ClusterChoice(address, self.workers, threads or 1, self.kept_in, self.mixed, labels)
 
@@ -151,19 +155,3 @@ def _check_there(cluster: JudgingClusterOptions) -> None:
 
     cluster.choice()
     ray_there()
-
-
-def labels_of(text: str) -> dict[str, str]:
-    """The labels of ``KEY=VALUE,…``.
-
-    Raises:
-        UsageError: one has no key or no value, or a key comes twice.
-    """
-    found = dict[str, str]()
-    for one in text.split(","):
-        key, _, value = (word.strip() for word in one.partition("="))
-        if not key or not value or key in found:
-            problem = f"'{one.strip()}' comes again" if key and value else f"'{one.strip()}' is no KEY=VALUE"
-            raise UsageError(f"--node-labels {text}", problem, "Give pairs with commas between")
-        found[key] = value
-    return found

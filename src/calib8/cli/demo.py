@@ -84,7 +84,7 @@ def _quantize(terminal: Terminal, model: Path) -> Quantization:
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(model, data, preprocess=preprocess, threads=threads, progress=progress)
     if result.calibration is not None:
-        say_calibration(terminal, result.calibration, result.table, progress.done)
+        say_calibration(terminal, result.calibration, result.table)
     if result.repaired is not None:
         say_repairs(terminal, result.repaired)
     return result

@@ -100,13 +100,13 @@ def _input(check: InputCheck) -> dict[str, Any]:
 
 
 def calibration_document(
-    calibration: Calibration | Collection, table: CalibrationTable | None, samples: int
+    calibration: Calibration | Collection, table: CalibrationTable | None
 ) -> dict[str, Any]:
-    """What was calibrated; ``samples`` is how many went through the model, in this run or before."""
+    """What was calibrated; samples are those that went through the model, in this run or before."""
     methods = set() if table is None else {entry.method for entry in table.entries.values()}
     skipped = [] if calibration.dataset is None else calibration.dataset.skipped
     return {
-        "samples": samples,
+        "samples": calibration.statistics.samples,
         "resumed": calibration.resumed,
         "skipped": [{"name": bad.name, "reason": bad.reason} for bad in skipped],
         "model_hash": calibration.statistics.model_hash,

@@ -25,6 +25,7 @@ from calib8.cli.headings import (
     TARGET,
     option,
 )
+from calib8.cli.pairs import pairs_of
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ ThreadsOption = Annotated[
 SkipBadOption = Annotated[
     bool, option(DATA, "--skip-bad", None, "Pass over images that cannot be read; they are counted.")
 ]
+_MAP_HELP: Final = (
+    "Column of tar shards or Parquet files that an input of the model takes, or the label "
+    "(label=COLUMN); may be given several times. Default: told by names and contents."
+)
+_MAP_CURE: Final = "Write it like --input-map image=jpg, each input once"
+InputMapOption = Annotated[list[str] | None, option(DATA, "--input-map", "INPUT=COLUMN", _MAP_HELP)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +111,7 @@ class ReadingOptions:
     ] = None
     threads: ThreadsOption = None
     skip_bad: SkipBadOption = False
+    input_map: InputMapOption = None
 
     def of(
         self, data: str | None, preprocess: Preprocess | None = None, labels: Path | None = None
@@ -111,11 +119,14 @@ class ReadingOptions:
         """The request that these options and those beside them are.
 
         Raises:
-            UsageError: a count below 1.
+            UsageError: a count below 1, a column that is none.
         """
         from calib8.data.reading import Reading
 
-        return Reading(data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad)
+        return Reading(
+            data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad,
+            input_map=pairs_of("--input-map", self.input_map or (), "INPUT=COLUMN", _MAP_CURE) or None,
+        )  # fmt: skip
 
     @property
     def thread_count(self) -> int:

@@ -173,7 +173,6 @@ class _Outcome:
 
     result: Quantization
     seen: Preflight | None
-    samples: int
 
 
 def quantize(
@@ -320,12 +319,10 @@ def _outcome(terminal: Terminal, request: _Request) -> _Outcome:
             statistics=request.from_stats, target=request.target, ranges=request.ranges,
             repair=request.repair, task=request.purpose,
         )  # fmt: skip
-    samples = 0
     if result.calibration is not None:
-        samples = result.calibration.statistics.samples
-        say_calibration(terminal, result.calibration, result.table, samples)
+        say_calibration(terminal, result.calibration, result.table)
     _say_repaired(terminal, result)
-    return _Outcome(result, None, samples)
+    return _Outcome(result, None)
 
 
 def _from_data(terminal: Terminal, request: _Request) -> _Outcome:
@@ -342,9 +339,9 @@ def _from_data(terminal: Terminal, request: _Request) -> _Outcome:
             task=request.purpose, progress=request.times.watching(progress),
         )  # fmt: skip
     if result.calibration is not None:
-        say_calibration(terminal, result.calibration, result.table, progress.done)
+        say_calibration(terminal, result.calibration, result.table)
     _say_repaired(terminal, result)
-    return _Outcome(result, seen, progress.done)
+    return _Outcome(result, seen)
 
 
 def _say_repaired(terminal: Terminal, result: Quantization) -> None:
@@ -370,9 +367,7 @@ def _write_json(
         },
         "preflight": None if outcome.seen is None else preflight_document(outcome.seen),
         "binding": binding_document(outcome.result.binding),
-        "calibration": None
-        if calibration is None
-        else calibration_document(calibration, calibration.table, outcome.samples),
+        "calibration": None if calibration is None else calibration_document(calibration, calibration.table),
         "repairs": repairs_document(outcome.result.repaired),
         "outputs": meaning_document(outcome.result.meaning),
         "verdict": None if verdict is None else {**verdict, "next": shlex.join(command)},

@@ -127,6 +127,7 @@ def reading_options(reading: ReadingOptions, labels: Path | None) -> dict[str, o
         "--batch": reading.batch,
         "--threads": reading.threads,
         "--skip-bad": reading.skip_bad,
+        "--input-map": reading.input_map,
     }
 
 
@@ -134,11 +135,12 @@ def reading_flags(reading: ReadingOptions) -> list[str]:
     """The flags that were given."""
     given = {"--samples": reading.samples, "--batch": reading.batch, "--threads": reading.threads}
     words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    words += [word for pair in reading.input_map or () for word in ("--input-map", pair)]
     return [*words, "--skip-bad"] if reading.skip_bad else words
 
 
 def say_calibration(
-    terminal: Terminal, found: Calibration | Collection, table: CalibrationTable | None, samples: int
+    terminal: Terminal, found: Calibration | Collection, table: CalibrationTable | None
 ) -> None:
     """How many samples went through the model, which images were skipped, and where a run went on."""
     if found.dataset is not None:
@@ -150,7 +152,7 @@ def say_calibration(
     tensors = count(len(found.statistics.tensors), "tensor")
     where = "calibrated" if found.dataset is not None else "in the statistics"
     what = f"statistics of {tensors} gathered" if table is None else f"ranges of {tensors} chosen"
-    terminal.say(f"{count(samples, 'sample')} {where}, {what}")
+    terminal.say(f"{count(found.statistics.samples, 'sample')} {where}, {what}")
     if found.auto is not None:
         say_auto(terminal, found.auto)
 

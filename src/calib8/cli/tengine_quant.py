@@ -182,7 +182,7 @@ def _quantized(
             progress=progress,
         )
     if result.calibration is not None:
-        say_calibration(terminal, result.calibration, result.table, progress.done)
+        say_calibration(terminal, result.calibration, result.table)
     if result.repaired is not None:
         say_repairs(terminal, result.repaired)
     return result

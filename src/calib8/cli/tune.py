@@ -15,6 +15,7 @@ from calib8.cli.headings import DATA, PROMISE, RESULTS, SEARCH, option
 from calib8.cli.options import (
     DataOption,
     GivenRangesOption,
+    InputMapOption,
     LabelsOption,
     MeaningOptions,
     ModelArgument,
@@ -101,11 +102,14 @@ class SampleOptions:
     samples: Annotated[int | None, option(DATA, "--samples", "N", _SAMPLES_HELP)] = None
     threads: ThreadsOption = None
     skip_bad: SkipBadOption = False
+    input_map: InputMapOption = None
 
     @property
     def reading(self) -> ReadingOptions:
         """The options that other commands share."""
-        return ReadingOptions(samples=self.samples, threads=self.threads, skip_bad=self.skip_bad)
+        return ReadingOptions(
+            samples=self.samples, threads=self.threads, skip_bad=self.skip_bad, input_map=self.input_map
+        )
 
 
 _BUDGET_HELP: Final = "Time for all runs together, such as 90s, 10m or 1h. Default: as long as it takes."

@@ -39,6 +39,7 @@ from calib8.data.records import (
     is_encoded,
     is_stored_picture,
     key_of,
+    mapped_input,
     opened,
     rows_of,
 )
@@ -234,7 +235,7 @@ class Items:
         if len(columns) != 1:
             held = ", ".join(map(str, row)) or "nothing"
             problem = f"holds {held}, and no array for input '{names[0]}'"
-            cure = Text(f"Say which is meant, such as {parameter('input_map')}={{'{names[0]}': 'image'}}")
+            cure = Text(f"Say which is meant, such as {mapped_input(names[0], (columns or ['image'])[0])}")
             raise DataError(name, problem if columns else f"has no array for input '{names[0]}'", cure)
         return row[columns[0]], label
 

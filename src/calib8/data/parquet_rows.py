@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from calib8.data.labels import LABEL_NAMES
-from calib8.data.records import CLASS_COLUMNS, KEYS
+from calib8.data.records import CLASS_COLUMNS, KEYS, mapped_input
 from calib8.data.stored_files import StoredFile
 from calib8.errors import DataError, UsageError
 from calib8.parameters import Text, parameter
@@ -148,7 +148,7 @@ def _only_one(schema: Any, name: str, file: StoredFile, beside: Sequence[str]) -
     if len(chosen) == 1:
         return str(chosen[0])
     problem = "has several columns" if chosen else "has no column of pictures or arrays"
-    cure = f"Say which is meant, such as {parameter('input_map')}={{'{name}': 'image'}}"
+    cure = f"Say which is meant, such as {mapped_input(name, str((chosen or ['image'])[0]))}"
     raise DataError(file.name, f"{problem} for input '{name}': it has {_listed(schema)}", Text(cure))
 
 

@@ -24,6 +24,7 @@ from calib8.data.images import IMAGE_SUFFIXES, read_image
 from calib8.data.preprocess import Preprocess, apply_preprocess
 from calib8.data.samples import Sample, image_sample
 from calib8.errors import DataError
+from calib8.parameters import either
 from calib8.tensors import TensorSpec
 
 NPY: Final = b"\x93NUMPY"
@@ -34,6 +35,11 @@ KEYS: Final = ("__key__", "key")
 
 CLASS_COLUMNS: Final = ("cls", "cls.txt")
 """Columns of WebDataset that hold a class number, as a number or as text."""
+
+
+def mapped_input(name: str, column: str) -> str:
+    """What a user writes so that an input takes a column."""
+    return either(f"input_map={{'{name}': '{column}'}}", f"--input-map {name}={column}")
 
 
 @dataclass(frozen=True)

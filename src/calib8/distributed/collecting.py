@@ -125,7 +125,8 @@ def gathered(
         else:
             if there := sorted(kept.intersection(unit.key for unit in listed.units)):
                 found = run.keys(there)
-                run.before = found.samples + found.bad
+                run.before = found.samples
+                progress(STAGE, run.before, listed.samples)
             found = run.units(listed.units)
     if found.skipped and not gatherer.settings.skip_bad:
         bad = found.skipped[0]

@@ -38,7 +38,7 @@ class Counting:
         if self.store is not None:
             self.store.write(key + SUFFIX, key.encode() + content)
             content = b""
-        return content, made.samples + made.bad
+        return content, made.samples
 
     def nothing(self) -> Part:
         """A part of no samples."""

@@ -28,7 +28,7 @@ class Job(Protocol[Total]):
         """A key that comes again was done again; False: data may hold a block twice."""
 
     def over(self, gatherer: Gatherer, key: str, records: Callable[[], DataSource]) -> tuple[bytes, int]:
-        """Does a piece; returns the content of its row, and how many samples it had, bad ones too.
+        """Does a piece; returns the content of its row, and how many good samples it had.
 
         Args:
             gatherer: of the worker.
