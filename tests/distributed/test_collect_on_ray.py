@@ -10,7 +10,8 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -21,9 +22,12 @@ from until import wait_for
 
 import calib8
 from calib8.cli import app
-from calib8.distributed import collect, listing, spread
+from calib8.distributed import OnRay, collect, listing, spread
+from calib8.distributed.cluster import fault_of_rows
 from calib8.distributed.jobs import Joined
 from calib8.distributed.run import Run, plain_errors
+from calib8.distributed.watch import Told
+from calib8.distributed.workers import Worker, WorkerFaultError
 from calib8.errors import DataError, TableError, UsageError
 from small_nets import squeeze_excite
 
@@ -166,6 +170,31 @@ def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
     assert found.to_bytes() == expected.to_bytes()
     with pytest.raises(DataError, match=r"has no column 'jpg', it has data"):
         collect(model, dataset, column="jpg", workers=1)
+
+
+def test_a_dataset_whose_own_function_fails(ray: Any) -> None:
+    """What the user wrote is told as the user's, here and on the workers, and not as a bug of calib8."""
+
+    def wrong(row: Any) -> Any:
+        raise ValueError("seven is no picture")
+
+    rows = ray.data.from_items([{"x": np.zeros((4, 8, 8), np.float32)}] * 4).map(wrong)
+    said = r"^dataset: could not make its rows \(ValueError: seven is no picture\)\. Mend the functions"
+    with pytest.raises(DataError, match=said):
+        collect(squeeze_excite(), rows, workers=1)
+    with pytest.raises(DataError, match=said):
+        calib8.quantize(squeeze_excite(), OnRay(rows, workers=1))
+
+
+def test_a_fault_of_calib8_is_told_as_one(ray: Any) -> None:
+    worker = object.__new__(Worker)
+    worker.watch = cast(Told, SimpleNamespace(begin=lambda key, name: 1))
+    with pytest.raises(WorkerFaultError, match=r"^KeyError: 'lost'$") as raised, worker.told("key", "piece"):
+        raise KeyError("lost")
+    kind = ray.exceptions.RayTaskError
+    assert fault_of_rows(kind("f", "stack", raised.value)) is None
+    assert fault_of_rows(kind("f", "stack", OSError("lost"))) is None
+    assert isinstance(fault_of_rows(kind("f", "stack", KeyError("lost"))), KeyError)
 
 
 def test_parts_are_of_one_transform_and_one_input_map(ray: Any, files: list[Path], tmp_path: Path) -> None:

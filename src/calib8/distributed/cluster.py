@@ -165,6 +165,18 @@ def cause_of(error: BaseException) -> BaseException:
     return plain or error
 
 
+def fault_of_rows(error: BaseException) -> BaseException | None:
+    """What a function raised with which the user's dataset of Ray makes its rows; None: it was not that.
+
+    Args:
+        error: what Ray raised; calib8's own faults leave workers as ``WorkerFaultError``.
+    """
+    cause = getattr(error, "cause", None)
+    if not isinstance(cause, Exception) or isinstance(cause, Calib8Error | OSError) or _is_of_ray(cause):
+        return None
+    return None if type(cause).__module__ == "calib8.distributed.workers" else cause
+
+
 def _again(error: Calib8Error) -> Calib8Error:
     """The error without what Ray made of its class: ``RayTaskError`` is made a second base of it."""
     kind: Any = next(kind for kind in type(error).__mro__ if kind.__module__ == "calib8.errors")

@@ -16,7 +16,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -30,8 +29,8 @@ from calib8.data.whole import Work
 from calib8.distributed.choice import ClusterChoice, ClusterWords
 from calib8.distributed.cluster import connected, ray_there
 from calib8.distributed.collecting import gathered, listed_of, statistics_of
-from calib8.distributed.passes import check_node_labels
-from calib8.distributed.run import Run, plain_errors
+from calib8.distributed.passes import check_node_labels, quiet_rows
+from calib8.distributed.run import Run, plain_errors, rows_of_user
 from calib8.distributed.works import Finding
 from calib8.errors import DataError, UsageError
 from calib8.progress import Progress
@@ -103,9 +102,11 @@ def _first_of(data: OnRay, inputs: Sequence[TensorSpec], reading: Reading) -> Da
 
 def _rows(data: OnRay, most: int = 256) -> Iterator[Any]:
     """The first rows of a dataset of Ray."""
-    with connected(data.cluster.ray):
-        rows = data.data.take(most)
-    yield from (row if data.column is None else row[data.column] for row in islice(rows, most))
+    with connected(data.cluster.ray), plain_errors(), rows_of_user():
+        first = data.data.limit(most)
+        with quiet_rows(first):
+            rows = list(first.iter_rows())
+    yield from (row if data.column is None else row[data.column] for row in rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -104,7 +104,7 @@ class Passes:
                 Joiner(self.equipment.job), batch_size=ROWS_PER_TASK, batch_format="numpy",
                 num_cpus=0, compute=TaskPoolStrategy(size=tasks), **more, **_sent_again(rows),
             )  # fmt: skip
-        with _quiet(rows):
+        with quiet_rows(rows):
             for row in rows.iter_rows():
                 yield str(row[KEYS]), bytes(row[CONTENT])
 
@@ -153,8 +153,12 @@ def _sent_again(rows: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def _quiet(rows: Any) -> Iterator[None]:
-    """Ray shows nothing of its own while the rows are iterated, and hands errors on as they were raised."""
+def quiet_rows(rows: Any) -> Iterator[None]:
+    """Ray shows nothing of its own while the rows are iterated, and hands errors on as they were raised.
+
+    Args:
+        rows: a dataset of Ray, of our own.
+    """
     import logging
 
     wishes: dict[str, Any] = {

@@ -21,7 +21,7 @@ from typing import Any, Generic
 
 from calib8.calibration.gatherer import Gatherer
 from calib8.distributed.choice import ClusterChoice
-from calib8.distributed.cluster import cause_of
+from calib8.distributed.cluster import cause_of, fault_of_rows
 from calib8.distributed.jobs import Job, Joined, Total
 from calib8.distributed.passes import Pass, Passes
 from calib8.distributed.units import Unit
@@ -88,7 +88,8 @@ class Run(Generic[Total]):
         Raises:
             Calib8Error: what a worker found wrong.
         """
-        return self._take(partial(self._passes.over_blocks, dataset, column, done))
+        with rows_of_user():
+            return self._take(partial(self._passes.over_blocks, dataset, column, done))
 
     def _take(self, rows: Pass) -> Total:
         try:
@@ -109,6 +110,23 @@ class Run(Generic[Total]):
         if done != self._shown:
             self._shown = done
             self.progress(self.stage, self.before + done, self.total)
+
+
+@contextmanager
+def rows_of_user() -> Iterator[None]:
+    """Tells what the functions raise with which a user's dataset of Ray makes its rows.
+
+    Raises:
+        DataError: one did.
+    """
+    try:
+        yield
+    except Exception as error:
+        if (cause := fault_of_rows(error)) is None:
+            raise
+        said = " ".join(str(cause).splitlines()[:1])  # Ray adds lines of its own
+        problem = f"could not make its rows ({type(cause).__name__}: {said})"
+        raise DataError("dataset", problem, "Mend the functions that make them") from error
 
 
 @contextmanager

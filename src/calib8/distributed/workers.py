@@ -34,6 +34,10 @@ class StoppedError(Exception):
     """The run has ended without this piece."""
 
 
+class WorkerFaultError(Exception):
+    """What no user can have caused: a fault of calib8 itself."""
+
+
 @dataclass(frozen=True)
 class Equipment:
     """What every worker gets.
@@ -102,6 +106,8 @@ class Worker:
             told = DataError(name, problem, "Look at the store that it comes from, then start again")
             self.watch.fail(told)
             raise told from error
+        except Exception as error:
+            raise WorkerFaultError(f"{type(error).__name__}: {error}") from error
 
 
 _EQUIPPED: Final = dict[Any, Worker]()
