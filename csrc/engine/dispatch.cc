@@ -7,14 +7,14 @@ namespace {
 
 const Isa kPriority[] = {
 #if defined(__x86_64__)
-    {"avx512vnni", kEngineAvx512Vnni, fill_avx512vnni, "avx2"},
-    {"avxvnni", kEngineAvxVnni, fill_avxvnni, "avx2"},
-    {"avx2", kEngineAvx2, fill_avx2, "reference"},
+    {"avx512vnni", kEngineAvx512Vnni, fill_avx512vnni, "avx2", false},
+    {"avxvnni", kEngineAvxVnni, fill_avxvnni, "avx2", false},
+    {"avx2", kEngineAvx2, fill_avx2, "reference", true},
 #endif
 #if defined(__aarch64__)
-    {"neondot", kDotProducts, fill_neondot, "reference"},
+    {"neondot", kDotProducts, fill_neondot, "reference", false},
 #endif
-    {"reference", 0, fill_reference, nullptr},
+    {"reference", 0, fill_reference, nullptr, false},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "codec.h"
 #include "limits.h"
+#include "pair_sums.h"
 #include "scratch.h"
 #include "split_store.h"
 #include "step_cost.h"
@@ -61,6 +62,13 @@ bool writes_into(const AnyStep& layer, const FillHalo& border) {
   return false;
 }
 
+// A Conv, also that of a WideConv; null of any other step.
+const Conv* layer_of(const AnyStep& any) {
+  if (any.kind == kind_of<Conv>()) return static_cast<const Conv*>(any.step.get());
+  if (any.kind == kind_of<WideConv>()) return &static_cast<const WideConv*>(any.step.get())->layer;
+  return nullptr;
+}
+
 }  // namespace
 
 Context::Context(const Engine& owner, int64_t arena_bytes, int64_t scratch_bytes, int threads)
@@ -101,7 +109,9 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
     if (any.kind == kind_of<Conv>()) {
       split = split_rows_of(*static_cast<const Conv*>(any.step.get()), constants_);
     }
-    steps_.push_back({table[kind], origins[kind], split, any.step, shared, false});
+    const Conv* layer = isa.asks_pair_sums ? layer_of(any) : nullptr;
+    const bool pair_sums = layer != nullptr && pair_sums_fit(*layer, constants_);
+    steps_.push_back({table[kind], origins[kind], split, pair_sums, any.step, shared, false});
     scratch_bytes_ = std::max(scratch_bytes_, any.scratch_bytes);
   }
   check_memory(scratch_bytes_);
@@ -141,10 +151,11 @@ struct Engine::Job {
 
 void Engine::work(void* job, int part) {
   const Job& task = *static_cast<const Job*>(job);
-  Memory memory{task.buffers, task.context->scratch(part), nullptr};
+  Memory memory{task.buffers, task.context->scratch(part), nullptr, false};
   for (const Decoded* step : {task.border, task.step}) {
     if (step == nullptr) continue;
     memory.split = step->split.get();
+    memory.pair_sums_fit = step->pair_sums_fit;
     step->kernel(step->step.get(), memory, {part, task.parts});
   }
 }

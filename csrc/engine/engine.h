@@ -81,6 +81,7 @@ class Engine {
     Kernel kernel;
     const char* origin;
     std::shared_ptr<const SplitRows> split;  // what kernels find in Memory::split
+    bool pair_sums_fit;                      // and in Memory::pair_sums_fit
     std::shared_ptr<const void> step;
     bool shared;          // by all threads; else the caller does it alone (step_cost.h)
     bool goes_with_next;  // a border of what the next step writes: threads need not meet in between

@@ -37,6 +37,7 @@ struct Isa {
   Features needs;              // of the processor
   void (*fill)(KernelTable&);  // replaces entries by its own
   const char* base;            // the one whose entries it starts from; null for the reference
+  bool asks_pair_sums;         // its convolutions look at Memory::pair_sums_fit
 };
 
 // Those that a processor with these features can run, fastest first; "reference" is always the last.

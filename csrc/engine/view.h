@@ -45,6 +45,7 @@ struct Memory {
   uint8_t* const* buffers;
   uint8_t* scratch;        // of this thread alone, scratch_bytes(step) of it (scratch.h), 64-byte aligned
   const SplitRows* split;  // of a Conv with fixed-point factors, else null
+  bool pair_sums_fit;      // of a Conv or WideConv, where its set asks for it (pair_sums.h)
 
   template <class T>
   T* data(const View& view) const {

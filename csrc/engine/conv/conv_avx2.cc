@@ -14,6 +14,10 @@
 #include "word_tiles_x86.h"
 
 namespace calib8::engine {
+
+void conv_pairs_avx2(const Conv& step, const Memory& memory, Part part);
+void conv_pairs_of_bytes_avx2(const WideConv& step, const Memory& memory, Part part);
+
 namespace {
 
 struct Avx2 : WordTiles<uint16_t> {
@@ -54,9 +58,13 @@ struct Avx2 : WordTiles<uint16_t> {
 
 }  // namespace
 
-void conv_avx2(const Conv& step, const Memory& memory, Part part) { ConvTiles<Avx2>(step, memory).run(part); }
+void conv_avx2(const Conv& step, const Memory& memory, Part part) {
+  if (memory.pair_sums_fit) return conv_pairs_avx2(step, memory, part);
+  ConvTiles<Avx2>(step, memory).run(part);
+}
 
 void conv_of_bytes_avx2(const WideConv& step, const Memory& memory, Part part) {
+  if (memory.pair_sums_fit) return conv_pairs_of_bytes_avx2(step, memory, part);
   ConvTiles<Avx2>(step.layer, memory, step.output_size).run(part);
 }
 

@@ -6,10 +6,15 @@
 //   ymm0 … ymm11  sums: two vectors per row        ymm12, ymm13  weights of 16 channels
 //   ymm14         cells of a row, repeated         ymm15         products
 //
-// A set defines CALIB8_PRODUCTS(first, second): what is done with ymm12 … ymm14 and the two sums.
+// A set defines CALIB8_PRODUCTS(first, second): what is done with ymm12 … ymm14 and the two sums; and, where
+// it keeps something of its own in a register, CALIB8_READY: what is done before the loop.
 #pragma once
 
 #include <cstdint>
+
+#ifndef CALIB8_READY
+#define CALIB8_READY ""
+#endif
 
 #define CALIB8_LOAD(offset, first, second)    \
   "vmovdqu " #offset "(%[acc]), %%ymm" #first \
@@ -41,13 +46,13 @@
 
 // `round` is one round of the loop: it reads at %[place] of the rows and at %[weights], and moves both on.
 // %[place] runs from −bytes to 0 and the rows point to their ends. One round at least.
-#define CALIB8_TILE_LOOP(rows, round)                                                                    \
-  asm volatile(CALIB8_EACH_##rows(CALIB8_LOAD) ".p2align 5\n1:\n\t" round                                \
-                                               "jnz 1b\n\t" CALIB8_EACH_##rows(CALIB8_STORE)             \
-               : [place] "+r"(place), [weights] "+r"(weights)                                            \
-               : [acc] "r"(acc), [stride] "r"(stride), [row0] "r"(row[0]), [row1] "r"(row[1]),           \
-                 [row2] "r"(row[2]), [row3] "r"(row[3]), [row4] "r"(row[4]), [row5] "r"(row[5])          \
-               : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", \
+#define CALIB8_TILE_LOOP(rows, round)                                                                     \
+  asm volatile(CALIB8_READY CALIB8_EACH_##rows(CALIB8_LOAD) ".p2align 5\n1:\n\t" round                    \
+                                                            "jnz 1b\n\t" CALIB8_EACH_##rows(CALIB8_STORE) \
+               : [place] "+r"(place), [weights] "+r"(weights)                                             \
+               : [acc] "r"(acc), [stride] "r"(stride), [row0] "r"(row[0]), [row1] "r"(row[1]),            \
+                 [row2] "r"(row[2]), [row3] "r"(row[3]), [row4] "r"(row[4]), [row5] "r"(row[5])           \
+               : "cc", "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",  \
                  "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15")
 
 #define CALIB8_TILE(rows)                                          \
