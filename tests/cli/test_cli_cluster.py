@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -56,12 +58,37 @@ def test_a_cluster_that_does_not_answer(cli, model: Path, images: Path, out: Pat
     assert not list(out.iterdir())
 
 
-@pytest.mark.parametrize("scheme", ["", "ray://"])
-def test_a_port_where_nobody_listens(cli, model: Path, images: Path, out: Path, scheme: str) -> None:
+def test_a_port_where_something_else_listens(cli, model: Path, images: Path, out: Path) -> None:
+    """Such as the pages of Ray's own dashboard."""
+    needed("ray")
+
+    class Quiet(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Quiet) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        address = f"127.0.0.1:{server.server_port}"
+        result = cli("calibrate", model, "--data", images, *FLAGS, "--ray", address, "-o", out / "t.json")
+        server.shutdown()
+        serving.join()
+    assert result.exit_code == 2, result.output
+    said = f"--ray {address}: no cluster answers (what listens there is not Ray)."
+    assert said in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://", "auto"])
+def test_a_port_where_nobody_listens(
+    cli, model: Path, images: Path, out: Path, scheme: str, monkeypatch
+) -> None:
     """Ray itself would wait there for minutes."""
     needed("ray")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"{scheme}127.0.0.1:{server.getsockname()[1]}"
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    if scheme == "auto":
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    address = "auto" if scheme == "auto" else f"{scheme}{address}"
     result = cli("calibrate", model, "--data", images, *FLAGS, "--ray", address, "-o", out / "t.json")
     assert result.exit_code == 2, result.output
     assert f"--ray {address}: no cluster answers ([Errno 111] " in " ".join(result.stderr.split())

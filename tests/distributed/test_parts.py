@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,6 +107,18 @@ def test_parts_of_two_kinds_of_machines_need_to_be_wanted(parts: list[Part]) -> 
         Joined(Counting(None, mixed=False, once=True), rows)
     found = Joined(Counting(None, mixed=True, once=True), rows).total
     assert found.statistics is not None and len(found.statistics.origins) == 2
+
+
+def test_the_key_of_paths_is_that_of_what_lies_there(tmp_path: Path) -> None:
+    file = tmp_path / "a.png"
+    keys = []
+    for size in (1, 1, 2):
+        if len(keys) != 1:
+            file.write_bytes(b"x" * size)
+        keys.append(key_of([str(file), str(tmp_path / "none.png")]))
+    assert keys[0] == keys[1] != keys[2]
+    with pytest.raises(DataError, match="has samples that hold a generator"):
+        key_of([{"a": (one for one in "ab")}])
 
 
 def test_the_key_of_a_block_is_that_of_its_samples_in_any_order() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -147,10 +148,17 @@ def test_what_may_get_better_is_told_from_what_will_not(
         Store.at("s3://bucket/run").read(RECORD)
 
 
+def test_a_transform_that_nothing_tells_from_another_one() -> None:
+    lock = threading.Lock()
+    with pytest.raises(UsageError, match=r"^transform: holds a lock, so that nothing tells it from another"):
+        RunRecord.of("hash", ["a"], None, None, "1.20", transform=lambda item: (item, lock))
+
+
 def test_an_empty_place_is_refused() -> None:
     """It would be the folder that the program runs in: an unset variable of a shell."""
-    with pytest.raises(UsageError, match=r"is empty\. Give a folder"):
-        Store.at("")
+    for place in ("", " "):
+        with pytest.raises(UsageError, match=r"is empty\. Give a folder"):
+            Store.at(place)
 
 
 @pytest.mark.parametrize("place", ["s3://", "gs:///"])

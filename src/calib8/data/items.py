@@ -203,7 +203,9 @@ class Items:
             return opened(value, name)
         names = ", ".join(spec.name for spec in self.inputs)
         problem = f"is of type {type(value).__name__}, and the model has {len(self.inputs)} inputs"
-        raise DataError(name, problem, f"Give {{input name: array}} for {names}, or name them by input_map")
+        raise DataError(
+            name, problem, f"Give {{input name: array}} for {names}, or name them by {parameter('input_map')}"
+        )
 
     def _mapped(self, item: Any, name: str) -> tuple[Any, Any]:
         def at(key: str | int) -> Any:
@@ -211,7 +213,8 @@ class Items:
                 return item[key]
             except Exception as error:  # whatever an item may be
                 held = f" ({', '.join(map(str, item))})" if isinstance(item, Mapping) else ""
-                problem = f"is of type {type(item).__name__}{held} without {key!r}, which input_map names"
+                kind, asked = f"{type(item).__name__}{held}", parameter("input_map")
+                problem = f"is of type {kind} without {key!r}, which {asked} names"
                 raise DataError(name, problem, "Name columns or places that every item has") from error
 
         names = [spec.name for spec in self.inputs]

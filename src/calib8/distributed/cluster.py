@@ -20,6 +20,10 @@ LEAST: Final = (2, 40)
 
 SECONDS_TO_ANSWER: Final = 10.0
 
+_SETTINGS: Final = b"\x04"
+_GREETING: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
+"""How HTTP/2 begins, with a frame of settings that are as usual; the answer is such a frame."""
+
 _NO_STACKS: Final = "RAY_IGNORE_UNHANDLED_ERRORS"
 
 _INSTALL: Final = "Run: pip install 'calib8[ray]'"
@@ -69,7 +73,7 @@ def _joined(ray: Any, address: str) -> Iterator[None]:
     if address == "local":
         options["include_dashboard"] = False
     try:
-        _answers(address)
+        _answers(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
         ray.init(**options)
     except Exception as error:  # Ray raises ConnectionError, RuntimeError, ValueError and others
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -97,11 +101,16 @@ def _answers(address: str) -> None:
     """Tries the port of ``host:port``: Ray itself waits for minutes, and ends the process in the end.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: nobody listens there, or somebody who does not speak HTTP/2 as Ray does.
     """
     found = re.fullmatch(r"(?:\w+://)?\[?([^\[\]/]+?)\]?:(\d+)", address)
-    if found is not None:
-        socket.create_connection((found[1], int(found[2])), timeout=SECONDS_TO_ANSWER).close()
+    if found is None:
+        return
+    with socket.create_connection((found[1], int(found[2])), timeout=SECONDS_TO_ANSWER) as there:
+        if os.environ.get("RAY_USE_TLS", "0") not in ("1", "true", "True"):
+            there.sendall(_GREETING)
+            if there.recv(9)[3:4] != _SETTINGS:
+                raise ConnectionError("what listens there is not Ray")
 
 
 def usable_workers(workers: int | None, threads: int) -> int:
@@ -175,6 +184,12 @@ def fault_of_rows(error: BaseException) -> BaseException | None:
     if not isinstance(cause, Exception) or isinstance(cause, Calib8Error | OSError) or _is_of_ray(cause):
         return None
     return None if type(cause).__module__ == "calib8.distributed.workers" else cause
+
+
+def said_by(error: BaseException) -> str:
+    """The message of an error without the lines that Ray adds to it."""
+    first = error.args[0] if len(error.args) == 1 else str(error)
+    return next(iter(str(first).splitlines()), "")
 
 
 def _again(error: Calib8Error) -> Calib8Error:

@@ -21,7 +21,7 @@ from typing import Any, Generic
 
 from calib8.calibration.gatherer import Gatherer
 from calib8.distributed.choice import ClusterChoice
-from calib8.distributed.cluster import cause_of, fault_of_rows
+from calib8.distributed.cluster import cause_of, fault_of_rows, said_by
 from calib8.distributed.jobs import Job, Joined, Total
 from calib8.distributed.passes import Pass, Passes
 from calib8.distributed.units import Unit
@@ -124,8 +124,7 @@ def rows_of_user() -> Iterator[None]:
     except Exception as error:
         if (cause := fault_of_rows(error)) is None:
             raise
-        said = " ".join(str(cause).splitlines()[:1])  # Ray adds lines of its own
-        problem = f"could not make its rows ({type(cause).__name__}: {said})"
+        problem = f"could not make its rows ({type(cause).__name__}: {said_by(cause)})"
         raise DataError("dataset", problem, "Mend the functions that make them") from error
 
 
@@ -149,7 +148,7 @@ def plain_errors() -> Iterator[None]:
             raise cause from error
         if isinstance(cause, OSError):
             cure = "Look at the machine or store that it speaks of, then start again"
-            raise OutputError("cluster", f"could not go on ({cause})", cure) from error
+            raise OutputError("cluster", f"could not go on ({said_by(cause)})", cure) from error
         raise
 
 

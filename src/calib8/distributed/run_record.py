@@ -10,9 +10,9 @@ from typing import Final
 
 from calib8.data.differing import preprocess_difference
 from calib8.data.items import InputMap, Transform
-from calib8.distributed.function_digest import function_digest
+from calib8.distributed.function_digest import UntellableError, function_digest
 from calib8.distributed.store import PARTS, Store
-from calib8.errors import TableError
+from calib8.errors import TableError, UsageError
 from calib8.parameters import parameter
 
 RECORD: Final = "run.json"
@@ -55,10 +55,14 @@ class RunRecord:
         input_map: InputMap | None = None,
         transform: Transform | None = None,
     ) -> RunRecord:
-        """That of a run over some tensors."""
+        """That of a run over some tensors.
+
+        Raises:
+            UsageError: ``transform`` holds something that does not say what it is.
+        """
         names = hashlib.sha256(json.dumps(sorted(tensors)).encode()).hexdigest()
         taken = None if not input_map else json.dumps(dict(input_map), sort_keys=True, default=str)
-        made = None if transform is None else function_digest(transform)
+        made = None if transform is None else _digest(transform)
         return cls(model_hash, names, preprocess, data, runtime, taken, made)
 
     def agree(self, store: Store) -> None:
@@ -81,6 +85,15 @@ class RunRecord:
             if before != now:
                 by = preprocess_difference(before, now) if field == "preprocess" else ""
                 raise TableError(source, problem.format(old=before, new=now, by=by), _CURE)
+
+
+def _digest(transform: Transform) -> str:
+    try:
+        return function_digest(transform)
+    except UntellableError as error:
+        problem = f"holds a {error}, so that nothing tells it from another one, whose parts are refused"
+        cure = f"Make that where the function is called, or leave out {PARTS}"
+        raise UsageError(parameter("transform"), problem, cure) from error
 
 
 _DIFFERENCES: Final = {

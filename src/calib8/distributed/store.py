@@ -61,7 +61,7 @@ class Store:
         if not isinstance(place, str | os.PathLike) or isinstance(found := os.fspath(place), bytes):
             problem = f"is of type {type(place).__name__}, not a path"
             raise UsageError(PARTS, problem, "Give a folder, or an address such as s3://bucket/run")
-        if not found:
+        if not found.strip():
             raise UsageError(PARTS, "is empty", "Give a folder, or an address such as s3://bucket/run")
         local = found.removeprefix("file://")
         if _ADDRESS.match(local) and not _ADDRESS.sub("", local, count=1).strip("/"):

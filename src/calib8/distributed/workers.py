@@ -7,9 +7,11 @@ block   →  its samples, which Ray brings               →  row {keys, content
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from calib8.calibration.gatherer import Gatherer
 from calib8.data.fingerprints import array_fingerprint
 from calib8.data.samples import DataSource
+from calib8.distributed.function_digest import UntellableError, value_digest
 from calib8.distributed.jobs import Job, Joined, Row
 from calib8.distributed.units import Unit
 from calib8.distributed.watch import MOST_ATTEMPTS, Told
@@ -201,8 +204,16 @@ def rows_of(batch: Mapping[str, npt.NDArray[Any]], column: str | None) -> list[A
 
 
 def key_of(records: Sequence[Any]) -> str:
-    """The key of a block: SHA-256 over the sorted digests of its samples."""
-    digests = sorted(map(_digest, records))
+    """The key of a block: SHA-256 over the sorted digests of its samples.
+
+    Raises:
+        DataError: a sample holds something that does not say what it is.
+    """
+    try:
+        digests = sorted(map(_digest, records))
+    except UntellableError as error:
+        problem = f"has samples that hold a {error}, which nothing tells from another one"
+        raise DataError("dataset", problem, "Give arrays, pictures, numbers and text") from error
     return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
@@ -216,7 +227,18 @@ def _digest(value: Any) -> bytes:
         return hashlib.sha256(b"".join(hashlib.sha256(name).digest() + of for name, of in parts)).digest()
     if isinstance(value, np.ndarray | list | tuple):
         return hashlib.sha256(b"".join(map(_digest, value))).digest()
-    return hashlib.sha256(repr(value).encode()).digest()
+    if isinstance(value, str | os.PathLike):
+        return value_digest((os.fspath(value), *_stamp(value)))
+    return value_digest(value)
+
+
+def _stamp(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    """Size and time of what lies there; nothing where nothing does, as with any other text."""
+    try:
+        state = Path(path).stat()
+    except (OSError, ValueError):
+        return ()
+    return state.st_size, state.st_mtime_ns
 
 
 def _naming(error: Calib8Error, name: str) -> Calib8Error:
