@@ -11,6 +11,7 @@ from calib8.engine.arena import Life, place_tensors
 from calib8.engine.arg_min import without_arg_min
 from calib8.engine.codec import encode
 from calib8.engine.compose import compose
+from calib8.engine.dead_taps import without_dead_taps
 from calib8.engine.emit import (
     borders,
     conv,
@@ -54,7 +55,7 @@ EMIT: Final[Emits] = {
 
 def compile_program(program: Program) -> Plan:
     """The plan of a verified program."""
-    program = with_room(narrowed(few_axes(compose(without_arg_min(program)))))
+    program = with_room(narrowed(few_axes(compose(without_arg_min(without_dead_taps(program))))))
     works = fuse(program)
     layouts = plan_layouts(program, works)
     places, arena_bytes = _places(program, works, layouts)

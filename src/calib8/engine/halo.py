@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from calib8.engine.dead_taps import axes_of, windows_of
 from calib8.engine.fuse import Work
 from calib8.engine.phases import transposed_halo
 from calib8.engine.wide import FinishSums, HighBytes, LowBytes
@@ -99,9 +100,7 @@ def halo_of(step: op.Conv | op.DepthwiseConv | op.ConvTranspose, program: Progra
     source, target = program.slots[step.inputs[0]].shape, program.slots[step.outputs[0]].shape
     if isinstance(step, op.ConvTranspose):
         return transposed_halo(step, source, target)
-    kernel = step.weight.shape[:2] if isinstance(step, op.DepthwiseConv) else step.weight.shape[1:3]
-    ends = []
-    for axis in (0, 1):
-        last = (target[axis + 1] - 1) * step.strides[axis] + (kernel[axis] - 1) * step.dilations[axis]
-        ends.append(max(last + 1 - step.pads[axis] - source[axis + 1], 0))
-    return step.pads[0], step.pads[1], ends[0], ends[1]
+    if isinstance(step, op.Conv) and len(windows_of(step, program)) > 1:
+        return NO_HALO
+    rows, columns = axes_of(step, program)
+    return max(rows.pad, 0), max(columns.pad, 0), rows.beyond, columns.beyond

@@ -11,13 +11,14 @@ Groups of few channels are taken together, each with zeros for the channels of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8.engine import steps
+from calib8.engine.dead_taps import Band, windows_of
 from calib8.engine.emit.rescale import NO_SUM, layer_fields, sum_fields
 from calib8.engine.emit.widths import sized
 from calib8.engine.emitter import Emits, Emitter
@@ -40,22 +41,44 @@ Taps: TypeAlias = npt.NDArray[np.int8] | npt.NDArray[np.int16]
 
 
 def emit_conv(work: Work, out: Emitter) -> None:
-    """One Conv step."""
+    """One Conv step, or several where parts of the output see other taps."""
     step = work.instruction
     assert isinstance(step, Conv)
-    image = out.view(step.inputs[0])
+    image, target = out.view(step.inputs[0]), out.view(work.output)
     weight, groups = merged_groups(centred_weight(step), step.groups)
-    outputs, kernel_rows, kernel_columns, depth = weight.shape
-    rows = np.arange(kernel_rows) * step.dilations[0] - step.pads[0]
-    columns = np.arange(kernel_columns) * step.dilations[1] - step.pads[1]
+    for rows, columns in windows_of(step, out.program):
+        part, offsets = _part_of_filter(weight, step, image, rows, columns)
+        output = _part_of_image(target, rows, columns, out.item_size(work.output))
+        residual = NO_VIEW
+        if work.residual >= 0:
+            size = out.item_size(work.residual)
+            residual = _part_of_image(out.view(work.residual), rows, columns, size)
+        emit_filter(work, out, image, output, part, offsets, step.strides, groups, residual)
+
+
+def _part_of_filter(
+    weight: Taps, step: Conv, image: View, rows: Band, columns: Band
+) -> tuple[Taps, npt.NDArray[np.int64]]:
+    """The taps of a window as a filter [outputs, taps, depth], and their offsets in the image."""
+    kept = weight[:, rows.taps.start : rows.taps.stop, columns.taps.start : columns.taps.stop]
+    outputs, kernel_rows, kernel_columns, depth = kept.shape
+    down, across = (
+        band.outputs.start * step.strides[axis] - step.pads[axis] + np.array(band.taps) * step.dilations[axis]
+        for axis, band in enumerate((rows, columns))
+    )
     if step.dilations[1] == 1 and depth == image.column_stride:
         # pixels of a kernel row lie side by side: one tap per row
-        offsets = rows * image.row_stride + columns[0] * image.column_stride
-        weight = weight.reshape(outputs, kernel_rows, kernel_columns * depth)
-    else:
-        offsets = (rows[:, None] * image.row_stride + columns * image.column_stride).reshape(-1)
-        weight = weight.reshape(outputs, kernel_rows * kernel_columns, depth)
-    emit_filter(work, out, image, out.view(work.output), weight, offsets, step.strides, groups)
+        offsets = down * image.row_stride + across[0] * image.column_stride
+        return kept.reshape(outputs, kernel_rows, kernel_columns * depth), offsets
+    offsets = (down[:, None] * image.row_stride + across * image.column_stride).reshape(-1)
+    return kept.reshape(outputs, kernel_rows * kernel_columns, depth), offsets
+
+
+def _part_of_image(view: View, rows: Band, columns: Band, item: int) -> View:
+    """The outputs of a window as an image of their own."""
+    first = rows.outputs.start * view.row_stride + columns.outputs.start * view.column_stride
+    sizes = {"rows": len(rows.outputs), "columns": len(columns.outputs)}
+    return replace(view, offset=view.offset + first * item, **sizes)
 
 
 def emit_fully_connected(work: Work, out: Emitter) -> None:
@@ -63,8 +86,10 @@ def emit_fully_connected(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, FullyConnected)
     weight = centred_weight(step)[:, None, :]
-    offsets = np.zeros(1, np.int64)
-    emit_filter(work, out, out.view(step.inputs[0]), out.view(work.output), weight, offsets, (1, 1), 1)
+    offsets, residual = np.zeros(1, np.int64), out.view(work.residual)
+    emit_filter(
+        work, out, out.view(step.inputs[0]), out.view(work.output), weight, offsets, (1, 1), 1, residual
+    )
 
 
 def centred_weight(step: Weighted) -> Taps:
@@ -169,8 +194,9 @@ def emit_filter(
     offsets: npt.NDArray[np.int64],
     strides: tuple[int, int],
     groups: int,
+    residual: View = NO_VIEW,
 ) -> None:
-    """The step for a filter [output channels, taps, depth] over the pixels of two views."""
+    """The step for a filter [output channels, taps, depth] over the pixels of two views, or of three."""
     step = work.instruction
     assert isinstance(step, Weighted)
     packed = packed_filter(weight, offsets, groups)
@@ -201,7 +227,7 @@ def emit_filter(
         rescale=rescale,
         sum=NO_SUM if work.add is None else sum_fields(out, work.add),
         residual_right=int(work.add is not None and work.add.inputs[1] == work.residual),
-        residual=NO_VIEW if work.residual < 0 else out.view(work.residual),
+        residual=residual,
         table=fused_table(work, out),
         activation=activation,
     )
