@@ -70,7 +70,8 @@ def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bands wherever there are any."""
     monkeypatch.setattr(dead_taps, "SAVED", 0.0001)
     monkeypatch.setattr(dead_taps, "SAVED_PRODUCTS", 0)
-    monkeypatch.setattr(dead_taps, "NARROWEST", 1)
+    monkeypatch.setattr(dead_taps, "PIXELS_PER_WEIGHT", 0)
+    monkeypatch.setattr(dead_taps, "MOST_WINDOWS", 10**6)
 
 
 @pytest.mark.usefixtures("_always")
@@ -131,6 +132,21 @@ def test_how_much_is_computed(dilation: int, parts: int, products: float) -> Non
     assert len(layers) == parts and bool(borders) == (dilation < 12)
     assert sum(plan.step_macs) == pytest.approx(33 * 33 * products * 32 * 64)
     assert_same_bits(program)
+
+
+@pytest.mark.parametrize(("size", "dilation"), [(12, 4), (16, 4)])
+def test_layers_whose_weights_would_serve_few_pixels_stay_whole(size: int, dilation: int) -> None:
+    plan = compile_program(pyramid(dilation, size))
+    assert sum(isinstance(step, steps.Conv) for step in steps_of(plan)) == 1
+
+
+def test_long_images_are_looked_at_once_per_tap() -> None:
+    """And not once per output."""
+    axis = Axis(10**9, 10**9, 3, 1, 10**6, 10**6)
+    assert [(band.outputs.start, band.taps) for band in axis.bands()] == [
+        (0, range(1, 3)), (10**6, range(3)), (10**9 - 10**6, range(2)),
+    ]  # fmt: skip
+    assert axis.live() == range(3)
 
 
 def test_small_layers_stay_whole() -> None:

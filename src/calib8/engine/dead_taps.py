@@ -11,20 +11,23 @@ same taps are computed one after the other, each with these taps (``windows_of``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 from typing import Any, Final
 
 from calib8.program import instructions as op
 from calib8.program.program import Program
 
 SAVED: Final = 0.25
-"""Share of the products that bands must save: each of them is a step of its own, with weights of its own."""
+"""Share of the products that windows must save: each is a step of its own, with weights of its own."""
 
 SAVED_PRODUCTS: Final = 1_000_000
-NARROWEST: Final = 4
-"""Rows and columns of a band: kernels take several pixels at once."""
+PIXELS_PER_WEIGHT: Final = 64
+"""Pixels that a weight must serve on average, or fetching all the weights takes as long as was saved."""
+
+MOST_WINDOWS: Final = 9
 
 
 @dataclass(frozen=True)
@@ -64,16 +67,20 @@ class Axis:
         return range(max(first, 0), max(min(end, self.kernel), max(first, 0)))
 
     def bands(self) -> list[Band]:
-        """All outputs, in bands that see the same taps."""
-        found = []
-        for taps, group in groupby(range(self.outputs), self.taps):
-            outputs = list(group)
-            found.append(Band(range(outputs[0], outputs[-1] + 1), taps))
+        """All outputs, in bands that see the same taps: a band ends where a tap comes in or goes out."""
+        ends = {0, self.outputs}
+        for tap, edge in product(range(self.kernel), (0, self.size)):
+            end = -((tap * self.dilation - self.pad - edge) // self.stride)
+            ends.add(min(max(end, 0), self.outputs))
+        found = list[Band]()
+        for taps, pairs in groupby(pairwise(sorted(ends)), lambda pair: self.taps(pair[0])):
+            (first, end), *more = pairs
+            found.append(Band(range(first, more[-1][1] if more else end), taps))
         return found
 
     def live(self) -> range:
         """From the first tap that any output sees to the last one; all where none is seen."""
-        seen = [taps for taps in map(self.taps, range(self.outputs)) if taps]
+        seen = [band.taps for band in self.bands() if band.taps]
         if not seen:
             return range(self.kernel)
         return range(min(taps.start for taps in seen), max(taps.stop for taps in seen))
@@ -116,16 +123,17 @@ def windows_of(step: op.Conv, program: Program) -> Sequence[tuple[Band, Band]]:
     axes = axes_of(step, program)
     whole = tuple(Band(range(axis.outputs), range(axis.kernel)) for axis in axes)
     rows, columns = (axis.bands() for axis in axes)
-    narrow = min(len(band.outputs) for band in (*rows, *columns)) < NARROWEST
-    if narrow or not all(band.taps for band in (*rows, *columns)) or not _one_result(step, program):
-        return [(whole[0], whole[1])]
-    seen = [sum(len(band.outputs) * len(band.taps) for band in bands) for bands in (rows, columns)]
-    every = [axis.outputs * axis.kernel for axis in axes]
-    saved = 1 - seen[0] * seen[1] / (every[0] * every[1])
-    products = every[0] * every[1] * step.weight.shape[0] * step.weight.shape[-1]
-    if saved < SAVED or saved * products < SAVED_PRODUCTS:
-        return [(whole[0], whole[1])]
-    return list(product(rows, columns))
+    seen, weights = 1, 1
+    for bands in (rows, columns):
+        seen *= sum(len(band.outputs) * len(band.taps) for band in bands)
+        weights *= sum(len(band.taps) for band in bands)
+    every = math.prod(axis.outputs * axis.kernel for axis in axes)
+    saved = (every - seen) * step.weight.shape[0] * step.weight.shape[-1]
+    worth = every - seen >= SAVED * every and saved >= SAVED_PRODUCTS and seen >= PIXELS_PER_WEIGHT * weights
+    possible = all(band.taps for band in (*rows, *columns)) and _one_result(step, program)
+    if worth and possible and 1 < len(rows) * len(columns) <= MOST_WINDOWS:
+        return list(product(rows, columns))
+    return [(whole[0], whole[1])]
 
 
 def _one_result(step: op.Conv, program: Program) -> bool:
