@@ -89,7 +89,7 @@ def test_columns_are_named(cli, model: Path, images: Path, tmp_path: Path, out: 
         ),
         (("image=jpg", "image=png"), "--input-map: 'image=png' comes again."),
         (("y=jpg",), "--input-map: names 'y'. Name each input of the model (image), and label where"),
-        (("image=webp",), "which input_map names"),
+        (("image=webp",), "which --input-map names"),
     ],
 )
 def test_columns_that_are_none(
