@@ -5,8 +5,9 @@
 
 FOLDER keeps the quantized networks of ``topologies.py``; what is missing there is made first. Others that lie
 there as NAME.int8.onnx (``torch_networks.py`` makes some) can be named too. All runtimes
-run the same file (u8 · s8, QDQ), in turns. ``--page`` writes the results as a page; with ``--from FILE`` in
-place of FOLDER it is written from earlier ``--json`` files, joined in their order, and nothing is measured.
+run the same file (u8 · s8, QDQ), in turns. ``--page`` writes the results as a page, whose sections on other
+things are kept; with ``--from FILE`` in place of FOLDER it is written from earlier ``--json`` files, joined
+in their order, and nothing is measured.
 ``--also`` adds what rounding profiles cost (``rounding``), how long a process takes to start
 (``cold_start``), and where the time goes (``parts``).
 """
@@ -147,7 +148,8 @@ def main() -> None:
     if chosen.sources:
         print("\n".join(comparison_rows(document)))
     if chosen.page:
-        chosen.page.write_text(page(document))
+        before = chosen.page.read_text() if chosen.page.is_file() else ""
+        chosen.page.write_text(page(document, before))
 
 
 if __name__ == "__main__":

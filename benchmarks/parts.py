@@ -11,7 +11,7 @@ from calib8.analysis.breakdown import break_down
 from calib8.analysis.workloads import open_workload
 from quantized import quantized
 
-NETWORKS = ("mobilenet_v2", "efficientnet_lite0", "resnet50")
+NETWORKS = ("mobilenet_v2", "efficientnet_lite0", "resnet50", "alexnet", "yolov5n")
 RUNS = 200
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -33,16 +34,23 @@ own. The networks have the published topologies and random weights, which does n
 Milliseconds are those of the fastest run, with the median in brackets. "Ratio" is the time of the fastest
 other runtime divided by calib8's, for the fastest runs and for the medians: above 1 calib8 is faster. "Of
 peak" is the share of the multiply-accumulates that the cores of this machine can do at most, measured by a
-loop that does nothing else.
+loop that does nothing else. Products with what lies outside the image count, though calib8 leaves most of
+them out: a network whose dilated kernels reach far beyond it (DeepLab) may have more than 100 %.
+
+Networks of `benchmarks/topologies.py` are made as they are needed; `benchmarks/torch_networks.py` makes the
+others of torchvision and timm, by their names there.
 
 ## Machine
 
 {machine}
 
 {sections}
-To repeat it: `python benchmarks/engine.py FOLDER --also {also} --page docs/results.md`,
-where FOLDER keeps the networks. On a machine that does other work the medians mean little, and many rounds
-are needed for the fastest runs.
+## Measuring again
+
+`python benchmarks/engine.py FOLDER --also rounding,cold_start,parts --page docs/results.md`, where FOLDER
+keeps the networks; `--networks` names others that lie there. Sections that are not measured then stay as
+they are. On a machine that does other work the medians mean little, and many rounds are needed for the
+fastest runs.
 """
 
 ROUNDING = """Milliseconds of the fastest run, with the median in brackets, and the cost of a profile \
@@ -89,13 +97,25 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def page(document: dict[str, Any]) -> str:
-    """The page docs/results.md."""
-    return PAGE.format(
+def page(document: dict[str, Any], before: str = "") -> str:
+    """The page docs/results.md; sections of the page ``before`` that the document lacks are kept."""
+    made = PAGE.format(
         machine="\n".join(machine_rows(document["machine"])),
         sections="\n".join(sections(document)),
-        also=",".join(name for name in ("rounding", "cold_start", "parts") if name in document),
     )
+    head, new = sections_of(made)
+    _, old = sections_of(before)
+    titles = list(new)
+    for previous, title in zip(["Machine", *old], old, strict=False):
+        if title not in new:
+            titles.insert(titles.index(previous) + 1, title)
+    return head + "".join({**old, **new}[title] for title in titles)
+
+
+def sections_of(text: str) -> tuple[str, dict[str, str]]:
+    """What comes before the sections of a page, and each section by its title."""
+    head, *found = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    return head, {one.splitlines()[0].removeprefix("## "): one for one in found}
 
 
 def sections(document: dict[str, Any]) -> Iterator[str]:

@@ -1,10 +1,9 @@
 """Adds the networks of another processor to docs/results.md, beside those that the page has.
 
-    python benchmarks/second_processor.py NEW.json [MORE.json …] --page docs/results.md
+    python benchmarks/second_processor.py [NEW.json …] --page docs/results.md
 
-The files are those of ``engine.py --json`` and ``jitter.py --json``, of one machine. The section is written
-anew each time, and once more after ``engine.py --page``, which writes the page without it; figures of the
-first processor are read from the page itself.
+The files are those of ``engine.py --json`` and ``jitter.py --json``, of one machine. Figures of the first
+processor are read from the page itself: without files, as after ``engine.py --page``, they alone are new.
 """
 
 from __future__ import annotations
@@ -25,9 +24,11 @@ TITLE: Final = "A second processor"
 AHEAD: Final = 1.03
 """Ratio from which on calib8 counts as ahead: less is what two measurements differ by."""
 
-TEXT: Final = """The same measurement on a processor with about twice the products per cycle, and with more \
-networks: topologies of torchvision and timm by name (`benchmarks/torch_networks.py`), random weights. The \
-last two columns are those of the first processor, where it has them."""
+TEXT: Final = """The same measurement on a processor with about twice the products per cycle. The last two \
+columns are those of the first processor, where it has them."""
+
+FIRST: Final = ("ratio on the first", "of peak on it")
+"""Titles of the last two columns."""
 
 NOT_AHEAD: Final = f"""Rows of this table in which the fastest other runtime takes less than {AHEAD} times \
 calib8's time, by the medians."""
@@ -48,11 +49,24 @@ def table(document: dict[str, Any], page: str) -> list[str]:
     """The networks of the new processor, with two columns of the first one."""
     first = first_figures(page)
     heading, rule, *rows = comparison_rows(document)
-    found = [f"{heading} ratio on the first | of peak on it |", f"{rule}---|---|"]
+    found = [f"{heading} {' | '.join(FIRST)} |", f"{rule}---|---|"]
     for row in sorted(rows, key=cells_of):
         cells = cells_of(row)
         found.append(f"| {' | '.join((*cells, *first.get((cells[0], cells[2]), ('–', '–'))))} |")
     return found
+
+
+def with_first_figures(text: str, page: str) -> str:
+    """The section as it is, its last two columns taken from the table of the first processor."""
+    first, lines, inside = first_figures(page), [], False
+    for line in text.splitlines():
+        cells = cells_of(line)
+        inside = cells[-1] == FIRST[-1] or (inside and len(cells) > 1)
+        if inside and cells[2].isdigit():
+            cells[-2:] = first.get((cells[0], cells[2]), ("–", "–"))
+            line = f"| {' | '.join(cells)} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n\n"
 
 
 def behind(rows: list[str]) -> list[str]:
@@ -83,13 +97,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("documents", type=Path, nargs="+")
+    parser.add_argument("documents", type=Path, nargs="*")
     parser.add_argument("--page", type=Path, required=True)
     chosen = parser.parse_args()
     page = chosen.page.read_text()
-    old = rf"^## {TITLE}\n.*?(?=^## )"
-    page = re.sub(old, "", page, flags=re.MULTILINE | re.DOTALL)
-    new = "\n".join(section(joined(chosen.documents), page)) + "\n"
+    old = re.search(rf"^## {TITLE}\n.*?\n+(?=## )", page, flags=re.MULTILINE | re.DOTALL)
+    if old is None and not chosen.documents:
+        parser.error(f"{chosen.page} has no section '{TITLE}': give the files that it is made of")
+    if chosen.documents:
+        new = "\n".join(section(joined(chosen.documents), page)) + "\n"
+    else:
+        new = with_first_figures(old[0].rstrip("\n"), page)
+    if old is not None:
+        page = page.replace(old[0], "")
     place = page.index("## Networks, batch 8")
     chosen.page.write_text(page[:place] + new + page[place:])
 

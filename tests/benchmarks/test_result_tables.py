@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import second_processor
 from cold_start import COMMON, REPORT, cold_start_rows, started
 from parts import part_rows
 from results import comparison_rows, machine, page
@@ -90,3 +94,42 @@ def test_each_section_is_there_that_was_measured() -> None:
     assert "Cold start" not in text and "## Rounding profiles" not in text
     row = {"what": "OpenVINO", "min_ms": 80.2, "median_ms": 90.7, "cpu_ms": 70.0, "peak_mb": 31.4}
     assert "## Cold start\n\n" in page({**made, "cold_start": [row]})
+
+
+def test_sections_that_were_not_measured_stay_where_they_are() -> None:
+    made = document(entry("calib8", 2.0, 3.0))
+    row = {"what": "OpenVINO", "min_ms": 80.2, "median_ms": 90.7, "cpu_ms": 70.0, "peak_mb": 31.4}
+    before = page({**document(entry("calib8", 9.0, 9.0)), "cold_start": [row]})
+    before = before.replace("## Cold start\n", "## Accuracy\n\n### Of one\n\nA figure.\n\n## Cold start\n")
+    now = page(made, before)
+    titles = [line for line in now.splitlines() if line.startswith("#")]
+    assert titles == [
+        "# Results", "## Machine", "## Networks, batch 1", "## Accuracy", "### Of one", "## Cold start",
+        "## Measuring again",
+    ]  # fmt: skip
+    assert "2.00 (3.00)" in now and "9.00" not in now
+    assert page(made, now) == now and page(made, page(made)) == page(made)
+
+
+def test_figures_of_the_first_processor_beside_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, new = tmp_path / "results.md", tmp_path / "new.json"
+    new.write_text(json.dumps(document(entry("calib8", 1.0, 1.0), entry("openvino", 1.5, 2.0))))
+    eight = entry("calib8", 9.0, 9.0, batch=8)
+    file.write_text(page(document(entry("calib8", 2.0, 2.0), entry("openvino", 2.0, 3.0), eight)))
+    monkeypatch.setattr(sys, "argv", ["second_processor.py", "--page", str(file)])
+    with pytest.raises(SystemExit):
+        second_processor.main()
+    assert "has no section" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["second_processor.py", str(new), "--page", str(file)])
+    second_processor.main()
+    assert "| 1.50 | 2.00 | 25 % | 1.50 | 25 % |" in file.read_text()
+    changed = document(entry("calib8", 4.0, 4.0, gmacs=20.0), entry("openvino", 2.0, 2.0), eight)
+    file.write_text(page(changed, file.read_text()))
+    monkeypatch.setattr(sys, "argv", ["second_processor.py", "--page", str(file)])
+    second_processor.main()
+    once = file.read_text()
+    assert "| 1.50 | 2.00 | 25 % | 0.50 | 10 % |" in once
+    second_processor.main()
+    assert file.read_text() == once
