@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from calib8.autorange.choose import choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.data.preprocess import Preprocess
@@ -15,6 +17,7 @@ from calib8.scheme import TARGETS
 NOISE_DB = 0.5
 
 
+@pytest.mark.slow
 def test_auto_is_near_the_best_method(shared_data: Path, tmp_path: Path) -> None:
     model = shared_data / "models" / "resnet8_cifar10_mlperftiny.onnx"
     data = shared_data / "cifar10" / "train1024.npz"

@@ -65,7 +65,7 @@ UNIT = Preprocess(resize="none", mean=(0.0,), scale=(1 / 255,))
     ("kind", "repair"),
     [
         ("giant channel", "equalize-through"),
-        ("outlier weight", "constant-channels"),
+        pytest.param("outlier weight", "constant-channels", marks=pytest.mark.slow),
         ("blank images", ""),
     ],
 )

@@ -54,9 +54,10 @@ SLOW: Final = frozenset({"efficientnet_lite0", "squeezenet", "resnet56"})
 """Networks of which another of their kind is tested, where a test takes half a minute."""
 
 
-def with_slow_ones(names: Iterable[str]) -> list[ParameterSet]:
-    """The names as parameters of a test; with those of ``SLOW`` ``scripts/check-full`` runs it."""
-    return [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in names]
+def with_slow_ones(names: Iterable[str], *others: str) -> list[ParameterSet]:
+    """The names as parameters; ``scripts/check-full`` alone runs the test for ``SLOW`` and ``others``."""
+    slow = SLOW | set(others)
+    return [pytest.param(name, marks=pytest.mark.slow if name in slow else ()) for name in names]
 
 
 Calibrated = Callable[[str], Calibration]

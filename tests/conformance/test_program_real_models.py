@@ -47,9 +47,9 @@ def some_images(name: str, path: Path, data: Path) -> list[Batch]:
     return list(batches(dataset, 1, 2))
 
 
-def _takes_long(name: str, profile: Profile) -> bool:
-    """Half a minute in the plain loops, and another network or profile of its kind is tested."""
-    return name in SLOW or (name == "mobilenet_v2" and profile != "onnx")
+def _takes_long(name: str) -> bool:
+    """Half a minute in the plain loops; test_it_lowers… has one picture of it in each profile."""
+    return name in SLOW or name == "mobilenet_v2"
 
 
 def program_of(path: Path, profile: Profile, batch: Batch) -> Program:
@@ -92,7 +92,7 @@ def test_profile_onnx_gives_the_outputs_of_onnxruntime(
 @pytest.mark.parametrize(
     ("name", "profile"),
     [
-        pytest.param(name, profile, marks=pytest.mark.slow if _takes_long(name, profile) else ())
+        pytest.param(name, profile, marks=pytest.mark.slow if _takes_long(name) else ())
         for name in CLASSIFIERS
         for profile in PROFILES
     ],

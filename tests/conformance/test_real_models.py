@@ -59,7 +59,7 @@ def test_the_file_is_about_a_quarter(
     assert size < 0.5 * original + 2000 * graph.num_nodes()
 
 
-@pytest.mark.parametrize("name", with_slow_ones(NETWORKS))
+@pytest.mark.parametrize("name", with_slow_ones(NETWORKS, "mobilenet_v2", "resnet20"))
 def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
     name: str, for_openvino: Quantized, shared_data: Path
 ) -> None:
@@ -84,8 +84,9 @@ def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
     ("name", "points", "agreement"),
     [
         pytest.param("efficientnet_lite0", 0.005, 0.97, marks=pytest.mark.slow),
-        ("resnet20", 0.003, 0.98),
+        pytest.param("resnet20", 0.003, 0.98, marks=pytest.mark.slow),
         pytest.param("resnet56", 0.003, 0.98, marks=pytest.mark.slow),
+        ("resnet8", 0.003, 0.98),
     ],
 )
 def test_accuracy_is_kept(

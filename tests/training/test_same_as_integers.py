@@ -51,6 +51,7 @@ def check(model: nn.Module, inputs: Tensor, result: Quantization, least: float =
     assert len(found.steps) > len(found.unseen)
 
 
+@pytest.mark.slow
 def test_resnet20(shared_data: Path, tmp_path: Path) -> None:
     module = resnet20(shared_data).train()  # its BatchNorms have no statistics of their own
     model = training.prepare(module, cifar(shared_data, 0, 2), batch_norm="frozen")
