@@ -85,6 +85,40 @@ def test_an_effort_keeps_what_gains_a_tenth_of_a_decibel(
     assert {step.name for step in found.steps if step.kept} == kept
 
 
+@pytest.mark.parametrize(
+    ("gains", "hopes"),
+    [
+        ({"round": -0.91}, [False]),
+        ({"round": -0.89}, [True]),
+        ({"equalize-groups": -0.01}, [False]),
+        ({"equalize-groups": 0.01}, [True]),
+        ({"scales": 1.5, "round": 0.49}, [True, False]),
+        ({"scales": 1.5, "round": 0.51}, [True, True]),
+    ],
+)
+def test_ranges_are_compared_where_a_decibel_may_still_be_missing(
+    plain: Candidate, monkeypatch: pytest.MonkeyPatch, gains: Mapping[str, float], hopes: list[bool]
+) -> None:
+    """A repair may ask before it does what takes long: of what it has, with biases corrected."""
+    told = list[bool]()
+    judging(monkeypatch, gains, bias=5.0)
+
+    def asking(name: str) -> Repair:
+        def repair(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+            changed, report = marking(name)(candidate, data)
+            told.append(data.promises(changed))
+            return changed, report
+
+        return repair
+
+    for name in gains:
+        monkeypatch.setitem(REPAIRS, name, asking(name))  # type: ignore[arg-type]
+    stage = tuple((name,) for name in gains)
+    monkeypatch.setitem(EFFORTS, "fast", Effort(stages=(stage,), finish=("bias",)))  # type: ignore[arg-type]
+    repair_by_effort(plain, samples(), "fast", threads=1)
+    assert told == hopes
+
+
 @pytest.mark.parametrize(("gain", "kept"), [(-0.5, False), (0.09, False), (0.11, True)])
 def test_biases_are_corrected_where_that_gains_a_tenth_of_a_decibel(
     plain: Candidate, monkeypatch: pytest.MonkeyPatch, gain: float, kept: bool

@@ -126,6 +126,32 @@ def test_auto_scores_its_old_method_the_old_range_and_all_methods(monkeypatch: p
     assert entry.range == best
 
 
+@pytest.mark.parametrize("hope", [False, True])
+def test_without_hope_nothing_is_scored(monkeypatch: pytest.MonkeyPatch, hope: bool) -> None:
+    """Asked is about what there would be: the new model, with ranges by the method that auto had taken."""
+    made, data = candidate_of(NET, RUNS)
+    made = replace_methods(made, {"r": "auto: percentile 99.5"})
+    asked, scored = list[Candidate](), list[object]()
+
+    def recorded(*arguments: object, **named: object) -> dict[str, dict[str, TableEntry]]:
+        scored.append(arguments[0])
+        return choose_by_tensor(*arguments, **named)  # type: ignore[arg-type]
+
+    def promises(candidate: Candidate) -> bool:
+        asked.append(candidate)
+        return hope
+
+    monkeypatch.setattr(refit, "choose_by_tensor", recorded)
+    model = tripled(made)
+    found = refitted(made, model, {"r"}, replace(data, promises=promises))
+    [one] = asked
+    wanted = refitted(replace_methods(made, {"r": "percentile 99.5"}), model, {"r"}, data).table.entries["r"]
+    assert one.model is model and one.table.entries["r"].range == wanted.range
+    assert one.table.entries["r"].method == "auto: percentile 99.5"
+    assert bool(scored) == hope
+    assert hope or found.table.entries == one.table.entries
+
+
 def test_without_scores_auto_is_stood_in_for_by_mse() -> None:
     made, data = candidate_of(NET, RUNS)
     entries = {

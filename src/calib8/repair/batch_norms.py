@@ -49,7 +49,8 @@ def estimate_batch_norms(candidate: Candidate, data: RepairData) -> tuple[Candid
     layers, tensors = _take_constants(model, prepare(found, data.runs[0]).model)
     entries = candidate.table.entries
     free = {name for name in tensors if name in entries and entries[name].method != GIVEN}
-    result, dropped = without_corrections(refitted(candidate, model, free, data), layers)
+    kept, dropped = without_corrections(candidate, layers)
+    result = refitted(kept, model, free, data)
     return result, RepairReport(layers, (*_notes(drifts), *dropped), new_original=found)
 
 

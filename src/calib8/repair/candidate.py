@@ -6,7 +6,7 @@ given; where its pattern is not there, it returns the candidate as it came and a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -80,6 +80,11 @@ class Candidate:
         return self.corrections.get(layer, LayerCorrection())
 
 
+def always(candidate: Candidate) -> bool:
+    """Any candidate is worth more work."""
+    return True
+
+
 @dataclass(frozen=True)
 class RepairData:
     """What repairs look at.
@@ -94,6 +99,8 @@ class RepairData:
         dataset: all calibration samples, which ranges are chosen from; None: ``runs`` are all there are.
         meaning: branches of the outputs; None: those that the model shows.
         more_db: so much more than usual the outputs need before nothing is given wider codes any more.
+        promises: whether a candidate, changed but with ranges that were not compared, may still be kept:
+            comparing them takes longer than all else.
     """
 
     runs: tuple[Arrays, ...]
@@ -104,6 +111,7 @@ class RepairData:
     dataset: Dataset | None = None
     meaning: Meaning | None = None
     more_db: float = 0.0
+    promises: Callable[[Candidate], bool] = always
 
     def after(self, model: ir.Model, report: RepairReport) -> RepairData:
         """What the next repair looks at, ``model`` being the prepared model that this one left."""

@@ -72,7 +72,8 @@ def cure_constant_channels(candidate: Candidate, data: RepairData) -> tuple[Cand
     changed = tuple(note.partition(": ")[0] for note in notes)
     if not changed:
         return candidate, RepairReport((), ("channels of large gain change in the data",))
-    result, dropped = without_corrections(refitted(candidate, model, (), data), changed)
+    kept, dropped = without_corrections(candidate, changed)
+    result = refitted(kept, model, (), data)
     return result, RepairReport(changed, (*notes, *dropped))
 
 

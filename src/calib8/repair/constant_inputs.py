@@ -56,7 +56,8 @@ def cure_constant_inputs(candidate: Candidate, data: RepairData) -> tuple[Candid
             notes.append(f"{changed[-1]}: weights for inputs that never change: {int(np.sum(gone))}")
     if not changed:
         return candidate, RepairReport(())
-    result, dropped = without_corrections(refitted(candidate, model, (), data), changed)
+    kept, dropped = without_corrections(candidate, changed)
+    result = refitted(kept, model, (), data)
     return result, RepairReport(tuple(changed), (*notes, *dropped))
 
 

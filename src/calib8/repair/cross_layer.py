@@ -79,7 +79,8 @@ def cross_layer(
     if not found.layers and not changed:
         return candidate, RepairReport((), _notes(found, ()))
     layers = tuple(node.name or "" for node in model.graph if node.name in found.layers)
-    result, dropped = without_corrections(refitted(candidate, model, changed, data), layers)
+    kept, dropped = without_corrections(candidate, layers)
+    result = refitted(kept, model, changed, data)
     return result, RepairReport(layers, (*_notes(found, freed), *dropped))
 
 

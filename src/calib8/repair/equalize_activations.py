@@ -78,7 +78,8 @@ def equalize_activations(
     for layer in layers.values():
         layer.write(model.graph)
     names = tuple(node.name or "" for node in model.graph if node in layers)
-    result, notes = without_corrections(refitted(candidate, model, changed, data), names)
+    kept, notes = without_corrections(candidate, names)
+    result = refitted(kept, model, changed, data)
     return result, RepairReport(names, (*_silent(paths, extremes), *notes))
 
 

@@ -86,7 +86,8 @@ def _applied(
             layer.scaled(found.factors).write(model.graph)
             layers.append(layer.channels.node.name or "")
     changed = [name for name, of in classes.tensors.items() if np.any(found.factors[of] != 1.0)]
-    result, notes = without_corrections(refitted(candidate, model, changed, data), layers)
+    kept, notes = without_corrections(candidate, layers)
+    result = refitted(kept, model, changed, data)
     told = f"channels equalized in groups: {int(np.sum(found.factors != 1.0))}"
     return result, RepairReport(tuple(layers), (told, f"noise of codes should fall by {gain:.1f} dB", *notes))
 

@@ -101,7 +101,8 @@ def equalize_through_functions(
     if not changed:
         return candidate, RepairReport((), _silent(extremes))
     names = tuple(node.name or "" for node in model.graph if node in layers)
-    result, notes = without_corrections(refitted(candidate, model, changed, data, scored=False), names)
+    kept, notes = without_corrections(candidate, names)
+    result = refitted(kept, model, changed, data, scored=False)
     told = f"tensors beside functions of which channels were equalized: {len(changed)}"
     return result, RepairReport(names, (told, *_silent(extremes), *notes))
 

@@ -80,7 +80,8 @@ def _absorbed(
     if not found.layers:
         return candidate, RepairReport((), _idle(amounts, found))
     layers = tuple(node.name or "" for node in model.graph if node.name in found.layers)
-    result, dropped = without_corrections(refitted(candidate, model, found.tensors, data), layers)
+    kept, dropped = without_corrections(candidate, layers)
+    result = refitted(kept, model, found.tensors, data)
     return result, RepairReport(layers, (*_padded(found), *dropped))
 
 

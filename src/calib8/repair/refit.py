@@ -7,6 +7,7 @@ Ranges come from all calibration samples, like those that they replace: the mode
     auto                        the best of: the method that auto had taken, the old range, all plain methods,
                                 scored behind the readers on the samples that repair (``autorange/by_tensor``)
     auto, not to be scored      mse-behind
+    auto, no hope for it        the method that auto had taken
     decides what is found       as the others, and then wide enough again (``autorange/score_ranges``)
 """
 
@@ -56,7 +57,7 @@ def refitted(
     """The candidate with another model, whose ranges fit it.
 
     Args:
-        candidate: what there was.
+        candidate: what there was, without corrections of layers that changed.
         model: the new prepared model.
         changed: names of tensors whose values are others than in the old one. Those that the table has get a
             range by the method they had, see the top of the file; ``mse-behind`` stands in for one that is
@@ -80,7 +81,9 @@ def refitted(
             names = [name for name in ways if ways[name] == way]
             entries.update(_chosen(way, names, model, statistics, spec, data))
         automatic = [name for name in ways if ways[name].automatic]
-        entries.update(_scored(candidate, model, automatic, entries, statistics, data))
+        plain = replace(candidate, model=model, table=CalibrationTable(model_hash(model), dict(entries)))
+        if automatic and data.promises(plain):
+            entries.update(_scored(candidate, model, automatic, entries, statistics, data))
         whole = [name for name in ways if candidate.table.entries[name].reason == WHOLE]
         table = CalibrationTable(model_hash(model), entries)
         table = whole_scores(table, model, data.meaning, statistics.tensors, spec, among=whole)

@@ -35,6 +35,11 @@ AGAIN: Final = 3
 MORE_DB: Final = 10.0
 """What outputs need more where they have enough dB and the verdict is not "kept"."""
 
+COMPARED_DB: Final = 1.0
+"""What a candidate may lack when its ranges are not compared yet. Behind equalization they are those of the
+methods that comparing had taken before; comparing again takes longer than all else, and gains less than this
+except at 7 dB."""
+
 LESS: Final = 0.8
 """What is left of the excess (``calib8.tasks.limits``) where a verdict of the same word is clearly better."""
 
@@ -81,20 +86,28 @@ class Search:
         """The best of what there was and of all alternatives; these look at ``data``, None: at the usual."""
         found, tried, winner = best, list[Step](), tuple[str, ...]()
         for names, repair in alternatives.items():
-            changed, report = repair(best.candidate, data or self.data)
+            least = max(found.quality.sqnr_db, best.quality.sqnr_db + gain_asked(names))
+            changed, report = repair(best.candidate, self._looking(data or self.data, least))
             if changed is best.candidate:
                 tried.append(Step(names, best.quality, best.quality, False, (), report.notes))
                 continue
             now = self.judged(changed)
             self.last = now if self.floor is NO_FLOOR else None
             tried.append(Step(names, best.quality, now.quality, False, report.layers, report.notes))
-            better = now.quality.sqnr_db > max(
-                found.quality.sqnr_db, best.quality.sqnr_db + gain_asked(names)
-            )
+            better = now.quality.sqnr_db > least
             if better and self.floor.allows(now.quality, best.quality):
                 found, winner = now, names
         self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
+
+    def _looking(self, data: RepairData, least_db: float) -> RepairData:
+        """What a repair looks at that is kept only where the quality is above ``least_db``."""
+
+        def promises(candidate: Candidate) -> bool:
+            quality = self.judge.quality(correct_biases(candidate, self.data)[0])
+            return quality.sqnr_db > least_db - COMPARED_DB
+
+        return replace(data, promises=promises)
 
     def stage_for_verdict(self, best: Judged, alternatives: Mapping[tuple[str, ...], Repair]) -> Judged:
         """A stage that is worth its cost where the verdict on samples held back gets clearly better by it.
