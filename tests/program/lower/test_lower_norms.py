@@ -33,7 +33,7 @@ def test_rows_between_quantizers_are_one_instruction(bias: bool, attributes: str
     assert_same_outputs(program, proto, within=STEP)
     (step,) = (step for step in program.instructions if isinstance(step, LayerNorm))
     assert isinstance(step.rule, FloatNorm if profile == "onnx" else FixedNorm)
-    assert program.slots[step.inputs[0]].shape == (2, 3, 9, 10)
+    assert program.slots[step.inputs[0]].shape[-1] == 10
 
 
 def test_transposes_around_channels_move_nothing() -> None:
