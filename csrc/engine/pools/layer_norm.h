@@ -8,7 +8,7 @@ namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 // Σq and Σq² of a row: a lane of squares gets 4 codes of every vector, so it stays below 2^31.
-RowNorm row_of(const LayerNorm& step, const uint8_t* codes) {
+RowNorm norm_row_of(const LayerNorm& step, const uint8_t* codes) {
   const int64_t channels = step.input.channels;
   const Words ones = V::set16(1);
   Ints sums = V::all(0), squares = V::all(0);
@@ -21,12 +21,12 @@ RowNorm row_of(const LayerNorm& step, const uint8_t* codes) {
   return row_norm(step, V::total32(sums), V::total32(squares));
 }
 
-struct FloatRows {
+struct FloatNormRows {
   const float *factor, *offset;
   Floats count, low, high;
   Ints zero;
 
-  FloatRows(const LayerNorm& step, const Memory& memory)
+  FloatNormRows(const LayerNorm& step, const Memory& memory)
       : factor(memory.constant<float>(step.factor)),
         offset(memory.constant<float>(step.offset)),
         count(all_float(step.input.channels)),
@@ -47,12 +47,12 @@ struct FloatRows {
 };
 
 // kFixed: every other channel in the lower halves of 64 bits, then the ones between.
-struct FixedRows {
+struct FixedNormRows {
   const int32_t *factor, *offset, *shift;
   Ints low, high, zero;
   Ints one = V::set64(1), offset_one = V::all(1 << 30), lower = V::set64(0xFFFFFFFF);
 
-  FixedRows(const LayerNorm& step, const Memory& memory)
+  FixedNormRows(const LayerNorm& step, const Memory& memory)
       : factor(memory.constant<int32_t>(step.factor)),
         offset(memory.constant<int32_t>(step.offset)),
         shift(memory.constant<int32_t>(step.shift)),
@@ -83,19 +83,19 @@ struct FixedRows {
 };
 
 template <class Rows>
-void write_rows(const LayerNorm& step, const Memory& memory, Part part) {
+void norm_rows(const LayerNorm& step, const Memory& memory, Part part) {
   const Rows rows(step, memory);
   const int64_t channels = step.input.channels;
-  each_row(step, memory, part, [&](const uint8_t* codes, uint8_t* target) {
-    rows.write(row_of(step, codes), codes, target, channels);
+  each_norm_row(step, memory, part, [&](const uint8_t* codes, uint8_t* target) {
+    rows.write(norm_row_of(step, codes), codes, target, channels);
   });
 }
 
 void layer_norm(const LayerNorm& step, const Memory& memory, Part part) {
   if (step.kind == LayerNorm::kFloat) {
-    write_rows<FloatRows>(step, memory, part);
+    norm_rows<FloatNormRows>(step, memory, part);
   } else {
-    write_rows<FixedRows>(step, memory, part);
+    norm_rows<FixedNormRows>(step, memory, part);
   }
 }
 

@@ -68,7 +68,7 @@ struct RowNorm {
 
 // Calls make(codes, target) for the rows of the share that falls to a part.
 template <class Make>
-void each_row(const LayerNorm& step, const Memory& memory, Part part, Make make) {
+void each_norm_row(const LayerNorm& step, const Memory& memory, Part part, Make make) {
   const View &in = step.input, &out = step.output;
   const uint8_t* input = memory.data<uint8_t>(in);
   uint8_t* output = memory.data<uint8_t>(out);

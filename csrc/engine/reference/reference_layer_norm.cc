@@ -5,7 +5,7 @@
 namespace calib8::engine {
 
 void reference_layer_norm(const LayerNorm& step, const Memory& memory, Part part) {
-  each_row(step, memory, part, [&](const uint8_t* codes, uint8_t* target) {
+  each_norm_row(step, memory, part, [&](const uint8_t* codes, uint8_t* target) {
     int64_t sum = 0, squares = 0;
     for (int64_t i = 0; i < step.input.channels; ++i) {
       sum += codes[i];
