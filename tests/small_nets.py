@@ -173,9 +173,25 @@ def matmul() -> onnx.ModelProto:
     return net.model(net.op("Gemm", y, net.weight(384, 3), net.weight(3), name="gemm"))
 
 
+def normalized() -> onnx.ModelProto:
+    """A block like those of ConvNeXt: a LayerNormalization over channels between transposes, a residual."""
+    net = Net()
+    start = net.op("Relu", net.conv("x", 4, 8, name="stem"))
+    y = net.op("Transpose", net.conv(start, 8, 8, group=8, name="depthwise"), perm=[0, 2, 3, 1], name="rows")
+    y = net.op("LayerNormalization", y, net.weight(8), net.weight(8), epsilon=1e-6, name="norm")
+    y = net.op("Add", net.op("MatMul", y, net.weight(8, 16), name="wide"), net.weight(16), name="wide_bias")
+    y = net.op("Relu", y)
+    y = net.op("Add", net.op("MatMul", y, net.weight(16, 8), name="narrow"), net.weight(8), name="bias")
+    y = net.op("Add", start, net.op("Transpose", y, perm=[0, 3, 1, 2], name="image"), name="residual")
+    return net.model(net.conv(y, 8, 2, name="last"))
+
+
 NETS: Final[dict[str, Callable[[], onnx.ModelProto]]] = {
     builder.__name__: builder
-    for builder in (conv_chain, residual, concat, classifier, squeeze_excite, heads, upsample, matmul)
+    for builder in (
+        *(conv_chain, residual, concat, classifier, squeeze_excite, heads, upsample, matmul),
+        normalized,
+    )
 }
 
 

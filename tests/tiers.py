@@ -49,12 +49,13 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "ops": ("ops_table", "written_once"),
     "passes": (
         "absorb_bias", "fold_affine", "given_ranges", "layer_channels", "no_ops", "node_names", "place",
-        "resolve_ranges", "simplify", "unlimit",
+        "place_norms", "resolve_ranges", "simplify", "unlimit",
     ),
     "program": (
-        "expressions", "integer_only", "listing", "reference_moves", "rounding_pools", "rounding_softmax",
-        "verify", "lower/canonical/canonical_constants", "lower/canonical/canonical_layers",
-        "lower/canonical/canonical_moves", "lower/canonical/canonical_quantizers",
+        "expressions", "integer_only", "listing", "reference_moves", "rounding_layer_norm", "rounding_pools",
+        "rounding_softmax", "verify", "lower/canonical/canonical_constants",
+        "lower/canonical/canonical_layers", "lower/canonical/canonical_moves",
+        "lower/canonical/canonical_quantizers",
         "lower/canonical/canonical_shapes", "lower/lower_borders", "lower/lower_layers",
         "lower/lower_like_onnxruntime",
     ),

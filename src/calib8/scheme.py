@@ -14,6 +14,7 @@ from calib8.ops.groups import BINARY_OPS as BINARY_OPS
 from calib8.ops.groups import CLAMPS
 from calib8.ops.groups import CODE_PRESERVING_OPS as CODE_PRESERVING_OPS
 from calib8.ops.groups import FUNCTION_OPS as FUNCTION_OPS
+from calib8.ops.groups import TARGET_OPS as TARGET_OPS
 from calib8.ops.groups import UNARY_OPS as UNARY_OPS
 from calib8.ops.groups import WEIGHTED_OPS as WEIGHTED_OPS
 from calib8.parameters import one_of, parameter
@@ -63,6 +64,7 @@ class QuantScheme:
         quantize_outputs: the graph's outputs pass through Q/DQ even where the last op could give floats.
         takes: names of the activation types that the target can run.
         cautions: activation type → what the user should know before choosing it.
+        computes: ops beyond those with an integer form for every target that this one computes from codes.
         spots: code of single activations for which 8 bits are too few, see ``calib8.passes.spots``; None: the
             target has no integer form for them.
         mixes_floats: a few layers in float among those in int8 cost the time that they take and nothing else.
@@ -83,6 +85,7 @@ class QuantScheme:
     quantize_outputs: bool = False
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
     cautions: Mapping[str, str] = field(default_factory=dict)
+    computes: frozenset[str] = frozenset()
     spots: QuantSpec | None = None
     mixes_floats: bool = False
 
@@ -145,6 +148,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             name="calib8",
             fuses=CLAMPS | {ANY_FUNCTION},
             cautions={},
+            computes=TARGET_OPS,
             spots=INT16,
             mixes_floats=False,
         ),

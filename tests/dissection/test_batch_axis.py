@@ -22,7 +22,7 @@ INTS = {
 FLOATS = {
     "w": normal(6, 4, 3, 3), "b": normal(6, seed=1), "matrix": normal(4, 5, seed=2),
     "gemm": normal(7, 64, seed=3), "row": normal(1, 4, 1, 1, seed=4), "scales": np.float32([1, 1, 2, 2]),
-    "tall": normal(3, 4, 4, 4, seed=5),
+    "tall": normal(3, 4, 4, 4, seed=5), "square": normal(4, 4, seed=6), "whole": normal(1, 4, 4, 4, seed=7),
 }  # fmt: skip
 FINE = {
     "Conv": "y = Conv<pads=[1,1,1,1]>(x, w, b)",
@@ -32,6 +32,7 @@ FINE = {
     "two operands": "a = Relu(x) y = Add(x, a)",
     "Concat": "a = Relu(x) y = Concat<axis=-3>(x, a)",
     "Softmax": "y = Softmax(x)",
+    "LayerNormalization": "y = LayerNormalization<axis=2>(x, square)",
     "Transpose": "y = Transpose<perm=[0,2,3,1]>(x)",
     "Flatten": "f = Flatten(x) y = Gemm<transB=1>(f, gemm)",
     "Flatten of two axes": "y = Flatten<axis=2>(x)",
@@ -53,6 +54,7 @@ MIXING = {
     "Transpose": "y = Transpose<perm=[1,0,2,3]>(x)",
     "Concat": "a = Relu(x) y = Concat<axis=0>(x, a)",
     "Softmax": "y = Softmax<axis=0>(x)",
+    "LayerNormalization": "y = LayerNormalization<axis=0>(x, whole)",
     "ReduceMean": "y = ReduceMean<axes=[0]>(x)",
     "ReduceMean of all": "y = ReduceMean(x)",
     "Pad": "y = Pad(x, batch_pads)",

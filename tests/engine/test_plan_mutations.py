@@ -163,6 +163,7 @@ def test_a_plan_that_writes_into_an_input_is_refused_when_it_is_opened(tmp_path:
         ("MaxPool", "max_pool", "input."),
         ("AveragePool", "average_pool", "input."),
         ("Softmax", "softmax", "source_"),
+        ("LayerNorm", "layer_norm", "input."),
         ("ReduceMax", "reduce", "source_"),
         ("ArgMax", "arg_max", "source_"),
     ],
@@ -235,6 +236,47 @@ def test_float_calls_that_lead_outside_are_refused(
 def test_a_softmax_that_divides_by_zero_is_refused(changes: dict[str, int]) -> None:
     with pytest.raises(ModelError, match="out of range"):
         InferenceSession(with_field(plan_of("Softmax"), "softmax", **changes))
+
+
+@pytest.mark.parametrize(
+    ("profile", "changes", "told"),
+    [
+        ("single", {"whole_epsilon": -1}, "an epsilon out of range"),
+        ("single", {"whole_epsilon": (1 << 62) + 1}, "an epsilon out of range"),
+        ("single", {"kind": 3}, "an unknown LayerNorm"),
+        ("single", {"shift": 1 << 40}, "a step leaves its buffer"),
+        ("onnx", {"factor": -64}, "a step leaves its buffer"),
+        ("onnx", {"offset": 1 << 40}, "a step leaves its buffer"),
+        ("onnx", {"input.channels": 4}, "a LayerNorm that changes its shape"),
+        ("onnx", {"zero_point": 256}, "a zero point that is no code"),
+        ("onnx", {"low": 200, "high": 199}, "a clamp that is none of codes"),
+    ],
+)
+def test_a_layer_norm_out_of_range_is_refused(profile: Profile, changes: dict[str, int], told: str) -> None:
+    with pytest.raises(ModelError, match=told):
+        InferenceSession(with_field(compile_program(EXAMPLES["LayerNorm", profile]), "layer_norm", **changes))
+
+
+@pytest.mark.parametrize("epsilon", [-1.0, float("nan")])
+def test_a_layer_norm_with_an_epsilon_below_0_is_refused(epsilon: float) -> None:
+    plan = compile_program(EXAMPLES["LayerNorm", "onnx"])
+    bits = int(np.float64(epsilon).view(np.int64))
+    with pytest.raises(ModelError, match="an epsilon below 0"):
+        InferenceSession(with_field(plan, "layer_norm", **{"~epsilon": bits}))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"), [("shift", 63, "a shift"), ("factor", -(1 << 31), "a factor")]
+)
+def test_constants_of_a_layer_norm_out_of_range_are_refused(field: str, value: int, told: str) -> None:
+    plan = compile_program(EXAMPLES["LayerNorm", "single"])
+    row = next(row for row in plan.rows if row.opcode == "layer_norm")
+    place = int(row.fields[_core.engine.schemas()["layer_norm"].index(field)])
+    constants = aligned_bytes(plan.constants.size - 64)
+    constants[:] = plan.constants
+    constants[place : place + 4].view(np.int32)[0] = value
+    with pytest.raises(ModelError, match=f"{told}.* out of range"):
+        InferenceSession(replace(plan, constants=constants))
 
 
 def test_a_mean_without_a_rescale_is_refused() -> None:

@@ -8,12 +8,13 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from example_programs import codes, plain, single
+from example_programs import EXAMPLES, codes, plain, single
 from exported import CASES, assert_exported_exactly, litert_gives, random_feeds
 from litert import Kernels
 from test_tflite_layers import BOUNDS, sizes, slot
 from test_tflite_layers import plain as ints
 
+from calib8.errors import UnsupportedModelError
 from calib8.exporting.tflite.export import to_tflite
 from calib8.program import instructions as op
 from calib8.program.expressions import Apply, Constant, Source
@@ -325,3 +326,9 @@ def test_functions_with_a_scale_of_their_own(function: str) -> None:
     entries = table("tflite", Apply(function, (Source(),)), x, y)
     program = single(op.Lookup, [x], y, "tflite", table=entries, function=function)
     assert assert_exported_exactly(program, rng).operators == {wanted: 1}
+
+
+def test_what_tflite_has_no_operator_for_is_refused_by_name() -> None:
+    told = r"1 part has no form in TFLite: 'node' \(LayerNorm\): there is no operator for it"
+    with pytest.raises(UnsupportedModelError, match=told):
+        to_tflite(EXAMPLES["LayerNorm", "tflite"])

@@ -231,6 +231,7 @@ def singles(profile: Profile) -> dict[str, Program]:
         "ArgMax": single(op.ArgMax, [x], plain("y", 2, 1, dtype="int64"), profile, axis=1, last=False),
         "ArgMin": single(op.ArgMin, [x], plain("y", 2, 1, dtype="int64"), profile, axis=1, last=False),
         "Softmax": softmax(profile),
+        "LayerNorm": layer_norm(profile),
     }
 
 
@@ -243,6 +244,19 @@ def softmax(profile: Profile) -> Program:
     }
     output = codes("y", 2, 10, scale=1 / 256, zero_point=-128, dtype="int8")
     return single(op.Softmax, [codes("x", 2, 10)], output, profile, rule=rule[profile])
+
+
+def layer_norm(profile: Profile) -> Program:
+    """Rows of five codes, two of which have no spread to speak of after their factor."""
+    factors, offsets = floats(25, -12.5, 0, 31.25, 0.5), floats(0, 3.5, -7, 100, 0.25)
+    shift = ints(*[47] * 5)
+    multiplier = np.ldexp(factors.astype(np.float64), 25).astype(np.int32)
+    offset = np.ldexp(offsets.astype(np.float64), 17).astype(np.int32)
+    rule: rules.NormRule = rules.FloatNorm(factors, offsets, 0.25)
+    if profile != "onnx":
+        rule = rules.FixedNorm(multiplier, offset, shift, 1 << 14)
+    output = codes("y", 2, 3, 5, zero_point=-9, dtype="int8")
+    return single(op.LayerNorm, [codes("x", 2, 3, 5)], output, profile, rule=rule, low=-120, high=127)
 
 
 def moves(profile: Profile) -> dict[str, Program]:

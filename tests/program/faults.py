@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import example_programs as make
+import norm_faults
 import numpy as np
 from example_programs import EXAMPLES, fixed, floats, ints, plain, single, sums, with_slot, with_step
 from onnx import TensorProto
-from planting import Fault, axis, of, rule, slot, step
+from planting import Fault, axis, of, rule, slot, step, with_classes
 
 from calib8.program import instructions as op
 from calib8.program import rules
@@ -34,10 +35,6 @@ def two_inputs(program: Program) -> Program:
 def writes_nothing(program: Program) -> Program:
     without = replace(program, slots=program.slots[:1], outputs=(Port("x", 0),))
     return with_step(without, outputs=())
-
-
-def with_classes(count: int) -> Callable[[Program], Program]:
-    return lambda program: with_slot(with_slot(program, 0, shape=(1, count)), 1, shape=(1, count))
 
 
 class Unheard(op.Instruction):
@@ -186,6 +183,7 @@ SHAPES = [
     step("ArgMax", r"axes \[-1\]", axis=-1),
     step("ArgMin", r"axes \[2\]", axis=2),
     of(lambda p: with_slot(with_slot(p, 0, shape=()), 1, shape=()), "reads a scalar", "Softmax"),
+    of(lambda p: with_slot(with_slot(p, 0, shape=()), 1, shape=()), "reads a scalar", "LayerNorm"),
     step("Concat", "axis 3 for rank 3", axis=3),
     step("Concat", "along axis 0. All other axes", axis=0),
     step("ResizeNearest", "rows with index 2. Indices must be in 0 … 1", rows=ints(0, 2, 1)),
@@ -215,7 +213,7 @@ CONSTANTS = [
     step("Conv of uint8", "weight zero point -1. uint8", weight_zero_point=ints(*[0] * 5, -1)),
     *(step(name, "clamps to 9 … 8", low=9, high=8) for name in
       ("Conv", "DepthwiseConv", "ConvTranspose", "FullyConnected", "MatMul", "Requantize", "Add", "Sub",
-       "AddSums", "Mul", "AveragePool", "Mean")),
+       "AddSums", "Mul", "AveragePool", "Mean", "LayerNorm")),
     step("Conv", "clamps to -1 … 200", low=-1),
     step("Conv", "clamps to 3 … 256", high=256),
     slot("Lookup", 1, 'a table of int8 for "y" of uint8', dtype="uint8"),
@@ -242,6 +240,8 @@ FOREIGN: list[tuple[str, Profile, Profile, str]] = [
     ("Softmax", "onnx", "tflite", "TableSoftmax"),
     ("Softmax", "onnx", "single", "a table of float32 and a float factor in profile single"),
     ("Softmax", "single", "onnx", "a table of int32 and a int factor"),
+    ("LayerNorm", "onnx", "tflite", "FloatNorm"),
+    ("LayerNorm", "single", "onnx", "FixedNorm"),
     ("Quantize", "onnx", "tflite", "rounding even"),
     ("Quantize", "tflite", "single", "rounding away"),
     ("ResizeLinear", "onnx", "single", "rounding even"),
@@ -364,6 +364,7 @@ RULES = [
     rule("Softmax", f"the factor {(1 << 37) + 1}", "single", factor=(1 << 37) + 1),
     rule("Softmax", "number of fraction bits 15", "single", fraction_bits=15),
     Fault("Softmax", with_classes((1 << 20) + 1), "number of classes 1048577", "single"),
+    *norm_faults.RULES,
     axis("the fraction 1.5. It must be in 0 … 1", "onnx", fraction=floats(0, 0.5, 1.5)),
     axis("the fraction -0.5", "onnx", fraction=floats(0, -0.5, 1)),
     axis("the fraction nan", "onnx", fraction=floats(0, np.nan, 1)),

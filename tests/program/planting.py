@@ -59,5 +59,9 @@ def axis(problem: str, profile: Profile = "onnx", /, **changes: Any) -> Fault:
     return Fault("ResizeLinear", plant, problem, profile)
 
 
+def with_classes(count: int) -> Callable[[Program], Program]:
+    return lambda program: with_slot(with_slot(program, 0, shape=(1, count)), 1, shape=(1, count))
+
+
 def of(plant: Callable[[Program], Program], problem: str, name: str = "chain") -> Fault:
     return Fault(name, plant, problem)

@@ -57,6 +57,13 @@ def test_every_instruction_has_one_line_with_its_slots(name: str, profile: Profi
         ("Mul", "onnx", "× 0.25, clamp 0 … 255"),
         ("Add", "single", "AlignedSum(lhs 1048576, rhs 524288, shift 20)"),
         ("Softmax", "tflite", "FixedSoftmax(multiplier 1717986944, shift 22, diff_min -496)"),
+        (
+            "LayerNorm",
+            "onnx",
+            "rule FloatNorm(factor float32 5 (-12.5 … 31.25), offset float32 5 (-7 … 100), ",
+        ),
+        ("LayerNorm", "onnx", "epsilon 0.25), clamp -120 … 127"),
+        ("LayerNorm", "single", "shift int32 5 (47), epsilon 16384), clamp -120 … 127"),
         ("MaxPool", "onnx", "kernel 3 2, strides 2 2, pads 1 0 0 0"),
         ("Lookup", "onnx", "table int8 3×256 (-128 … 127), Sigmoid"),
         ("Slice", "onnx", "starts 1 0 3, steps 1 2 -1"),

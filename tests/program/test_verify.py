@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from example_programs import EXAMPLES, chain, floats, with_slot, with_step
-from faults import FAULTS, NAMES, with_classes
-from planting import Fault
+from faults import FAULTS, NAMES
+from planting import Fault, with_classes
 
 from calib8.errors import ModelError
 from calib8.program import instructions as op
@@ -66,6 +66,13 @@ def test_the_first_axis_is_an_axis() -> None:
 
 def test_many_classes_pass() -> None:
     verify(with_classes(1 << 20)(EXAMPLES["Softmax", "single"]))
+
+
+def test_the_longest_rows_pass() -> None:
+    channels = 1 << 16
+    ones, none = np.ones(channels, np.int32), np.zeros(channels, np.int32)
+    rule = rules.FixedNorm(ones * ((1 << 31) - 1), none, ones * 62, 1 << 62)
+    verify(with_step(with_classes(channels)(EXAMPLES["LayerNorm", "single"]), rule=rule))
 
 
 def parts(value: object) -> set[type]:

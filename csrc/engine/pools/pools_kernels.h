@@ -4,6 +4,7 @@
 #include "arg_max.h"
 #include "average_pool.h"
 #include "kernels.h"
+#include "layer_norm.h"
 #include "mat_mul.h"
 #include "max_pool.h"
 #include "reduce.h"
@@ -21,6 +22,7 @@ void fill_pools(KernelTable& table) {
   set_kernel<Reduce, reduce>(table);
   set_kernel<ArgMax, arg_max>(table);
   set_kernel<Softmax, softmax>(table);
+  set_kernel<LayerNorm, layer_norm>(table);
   set_kernel<ResizeLinear, resize_linear>(table);
   set_kernel<ResizeToFloat, resize_to_float>(table);
   set_kernel<MatMul, mat_mul>(table);

@@ -36,6 +36,20 @@ void check_exponentials(const Softmax& step, const int32_t* table) {
   require(step.fraction_bits == 16 && step.classes <= 1 << 20, "a Softmax out of range");
 }
 
+// Every shift is one of 64 bits, and the sum before it stays below 2^63.
+void check_fixed_rows(const LayerNorm& step, const Limits& limits) {
+  const int64_t channels = step.input.channels;
+  const auto* shift = limits.array<int32_t>(step.shift, channels);
+  for (int64_t i = 0; i < channels; ++i) require(within(shift[i], 1, 62), "a shift out of range");
+  for (const int64_t numbers : {step.factor, step.offset}) {
+    const auto* number = limits.array<int32_t>(numbers, channels);
+    for (int64_t i = 0; i < channels; ++i) {
+      require(number[i] != INT32_MIN, "a factor of a LayerNorm out of range");
+    }
+  }
+  require(within(step.whole_epsilon, 0, int64_t{1} << 62), "an epsilon out of range");
+}
+
 }  // namespace
 
 void check_step(const MaxPool& step, Limits& limits) {
@@ -87,6 +101,23 @@ void check_step(const Softmax& step, Limits& limits) {
   limits.reads(step.source_buffer, step.source_offset, all);
   limits.writes(step.target_buffer, step.target_offset, all);
   check_exponentials(step, limits.array<int32_t>(step.table, 256));
+}
+
+void check_step(const LayerNorm& step, Limits& limits) {
+  const View &in = step.input, &out = step.output;
+  limits.reads(in);
+  limits.writes(out);
+  require(in.images == out.images && in.rows == out.rows && in.columns == out.columns &&
+              in.channels == out.channels,
+          "a LayerNorm that changes its shape");
+  require(in.channels <= LayerNorm::kMostChannels, "a LayerNorm of too many channels");
+  require(within(step.kind, LayerNorm::kFloat, LayerNorm::kFixed), "an unknown LayerNorm");
+  check_codes(step.low, step.high);
+  require(within(step.zero_point, 0, 255), "a zero point that is no code");
+  limits.array<int32_t>(step.factor, in.channels);
+  limits.array<int32_t>(step.offset, in.channels);
+  if (step.kind == LayerNorm::kFixed) return check_fixed_rows(step, limits);
+  require(step.epsilon >= 0, "an epsilon below 0");
 }
 
 void check_step(const ResizeLinear& step, Limits& limits) {

@@ -1,4 +1,4 @@
-// Steps over windows and whole axes: pools, reductions, Softmax, Resize.
+// Steps over windows and whole axes: pools, reductions, Softmax, LayerNorm, Resize.
 #pragma once
 
 #include "fields.h"
@@ -112,6 +112,32 @@ struct Softmax {
   }
 };
 void check_step(const Softmax& step, Limits& limits);
+
+// Every pixel with mean 0 and spread 1, then scaled and shifted channel by channel (pools/norms.h).
+struct LayerNorm {
+  static constexpr const char* kName = "layer_norm";
+  enum Kind : int64_t { kFloat = 1, kFixed = 2 };
+  static constexpr int64_t kMostChannels = int64_t{1} << 16;
+  View input, output;
+  int64_t kind;
+  int64_t factor, offset;         // constants [channels]: float32 (kFloat) or int32
+  int64_t shift;                  // kFixed: constant int32 [channels], to the right
+  double epsilon;                 // kFloat
+  int64_t whole_epsilon;          // kFixed: with 16 fraction bits
+  int64_t zero_point, low, high;  // of the output, stored domain
+
+  template <class F>
+  void fields(F&& f) {
+    f("input", input), f("output", output), f("kind", kind), f("factor", factor), f("offset", offset);
+    f("shift", shift), f("epsilon", epsilon), f("whole_epsilon", whole_epsilon);
+    f("zero_point", zero_point), f("low", low), f("high", high);
+  }
+  template <class F>
+  static void kinds(F&& f) {
+    f("float", kFloat), f("fixed", kFixed);
+  }
+};
+void check_step(const LayerNorm& step, Limits& limits);
 
 // Bilinear interpolation: float32 fractions and values (kEven) or codes (kFloatUp), or fractions of 10 bits
 // and codes.

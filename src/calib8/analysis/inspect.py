@@ -59,7 +59,8 @@ from calib8.scheme import CODE_PRESERVING_OPS, TARGETS, WEIGHTED_OPS
 from calib8.tensors import TensorSpec
 
 REFERENCE_TARGET: Final = "onnxruntime"
-"""Targets differ in where Q/DQ go; in what is quantized only at the outputs (a Softmax there)."""
+"""Targets differ in where Q/DQ go; in what is quantized only at the outputs (a Softmax there) and in what one
+alone computes from codes (a LayerNormalization)."""
 
 NO_LAYERS: Final = QUANTIZERS | OF_SHAPES
 """Ops that read activations but compute nothing from their values."""

@@ -178,6 +178,7 @@ _RULES: Final[Mapping[str, Callable[[ir.Node, int], Inputs | None]]] = {
     "Concat": _concat,
     "Softmax": _along(-1),
     "LogSoftmax": _along(-1),
+    "LayerNormalization": _along(-1),
     "Gather": _along(0),
     "Transpose": _transpose,
     "Flatten": _flatten,

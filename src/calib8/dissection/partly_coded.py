@@ -124,8 +124,13 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
 
 
 def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
-    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes."""
-    for_each_reader = _codes_are_of_readers(model)
+    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes.
+
+    A target whose placement is that of single readers gives each its own codes or none, whoever yields them.
+    """
+    scheme = scheme_of(model)
+    for_each_reader = scheme is not None and scheme.placement == "weighted-inputs"
+    computed = QUANTIZABLE_OPS if scheme is None else QUANTIZABLE_OPS | scheme.computes
     origins: dict[ir.Value | None, ir.Value] = dict(coded_pairs(model))
     for index, output in enumerate(model.graph.outputs):
         if output in origins and _maker(origins[output]) in floats:
@@ -134,20 +139,14 @@ def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
                 origin = origins.get(sealed(value))
-                if origin is not None and (for_each_reader or not _is_int8(origin, floats)):
+                if origin is not None and (for_each_reader or not _is_int8(origin, computed, floats)):
                     node.replace_input_with(index, origin)
 
 
-def _codes_are_of_readers(model: ir.Model) -> bool:
-    """Whether the target of a model gives every reader of a tensor codes or none, whoever yields it."""
-    scheme = scheme_of(model)
-    return scheme is not None and scheme.placement == "weighted-inputs"
-
-
-def _is_int8(value: ir.Value, floats: Collection[str]) -> bool:
-    """Whether a node that can be computed from codes yields a value, and none of the named ones."""
+def _is_int8(value: ir.Value, computed: Collection[str], floats: Collection[str]) -> bool:
+    """Whether a node of an op that is computed from codes yields a value, and none of the named ones."""
     node = value.producer()
-    if node is None or node.op_type not in QUANTIZABLE_OPS or _maker(value) in floats:
+    if node is None or node.op_type not in computed or _maker(value) in floats:
         return False
     return node.op_type not in WEIGHTED_OPS or weight_is_coded(node)
 

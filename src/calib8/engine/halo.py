@@ -43,6 +43,7 @@ VIEW_INSTRUCTIONS: Final = (
     op.Dequantize,
     op.ResizeNearest,
     op.ResizeLinear,
+    op.LayerNorm,
     op.Pad,
     op.Transpose,
     op.Slice,

@@ -82,6 +82,10 @@ class Softmax(Step):
     """Softmax over the last axis."""
 
 
+class LayerNorm(Step):
+    """Rows of the last axis with mean 0 and spread 1, scaled and shifted."""
+
+
 class ResizeLinear(Step):
     """Bilinear interpolation."""
 

@@ -128,6 +128,9 @@ UNARY_OPS: Final = (FUNCTIONS | SOFTMAX) & QUANTIZABLE_OPS
 FUNCTION_OPS: Final = _with_form("function")
 """Ops that have an integer form as functions of one tensor alone, where a target computes such as one."""
 
+TARGET_OPS: Final = _with_form("target")
+"""Ops that have an integer form wherever they stand, for targets that name them."""
+
 POOL_OPS: Final = (POOLS | REDUCTIONS) & QUANTIZABLE_OPS
 MOVE_OPS: Final = _family("move") & QUANTIZABLE_OPS - JOINING
 CODE_PRESERVING_OPS: Final = (MOVES & QUANTIZABLE_OPS) - JOINING

@@ -120,6 +120,11 @@ def normalizes(node: ir.Node) -> bool:
     return node.op_type == "BatchNormalization"
 
 
+def normalizes_rows(node: ir.Node) -> bool:
+    """A LayerNormalization: rows of the last axes are shifted and scaled by what is computed of each."""
+    return node.op_type == "LayerNormalization"
+
+
 def yields_probabilities(node: ir.Node) -> bool:
     """A Softmax whose result leaves the graph, moved or not: probabilities of classes."""
     return is_softmax(node) and _leaves(node.outputs[0])

@@ -94,7 +94,7 @@ TABLE: Final[Mapping[str, OpTraits]] = {
     "GroupNormalization": OpTraits("normalization", rows=True),
     "InstanceNormalization": OpTraits("normalization", rows=True),
     "LRN": OpTraits("normalization", rows=True),
-    "LayerNormalization": OpTraits("normalization"),
+    "LayerNormalization": OpTraits("normalization", form="target"),
     # that put values elsewhere
     "Identity": OpTraits("move", moves="same", rows=True, on_codes=True),
     "Dropout": OpTraits("move", moves="same"),  # draws numbers where it trains

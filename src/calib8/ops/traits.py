@@ -42,9 +42,10 @@ joined     all of several tensors, side by side
 compared   the largest or smallest of several
 """
 
-Form: TypeAlias = Literal["own", "function"]
+Form: TypeAlias = Literal["own", "function", "target"]
 """own        has an integer form wherever it stands
 function   has one as a function of one tensor, or as a part of one, where a target computes such as one
+target     has one wherever it stands, for targets that name the op
 """
 
 

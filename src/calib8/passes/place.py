@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import onnx_ir as ir
 
@@ -23,6 +24,7 @@ from calib8.ops.groups import (
     FUNCTION_OPS,
     MOVE_OPS,
     OF_SHAPES,
+    TARGET_OPS,
     WEIGHTED_OPS,
 )
 from calib8.ops.questions import adds, is_matrix_product, joins, yields_probabilities
@@ -40,6 +42,8 @@ from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
 from calib8.scheme import ANY_FUNCTION, QuantScheme
+
+COMPUTED_IN_FLOAT: Final = "the target computes it in float"
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,10 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
 def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Tensors whose ranges serve every target: all that any placement gives Q/DQ."""
     widest = QuantScheme(
-        "calibration", quantize_outputs=True, shared_scale_ops=frozenset({"AveragePool", "Concat"})
+        "calibration",
+        quantize_outputs=True,
+        shared_scale_ops=frozenset({"AveragePool", "Concat"}),
+        computes=TARGET_OPS,
     )
     found = {**place(model, widest, keep_float).readers}
     joining = replace(widest, joins_pointwise=True)
@@ -146,6 +153,7 @@ def _decide(
         reason = (
             bound.get(node.name or "", "")
             or why_float(node, keep_float)
+            or _why_not_here(node, scheme)
             or _why_no_function(node, scheme, feeds_weights, is_one=function is not None)
             or _why_float_output(node, scheme)
             or _why_behind_float(node, fused_into.get(node), quantized)
@@ -159,12 +167,17 @@ def _decide(
     return decisions, quantized
 
 
+def _why_not_here(node: ir.Node, scheme: QuantScheme) -> str:
+    """Why an op that some targets compute from codes stays float for this one."""
+    return COMPUTED_IN_FLOAT if node.op_type in TARGET_OPS - scheme.computes else ""
+
+
 def _why_no_function(node: ir.Node, scheme: QuantScheme, feeds_weights: set[ir.Node], *, is_one: bool) -> str:
     """Why an op that has an integer form as a function of one tensor alone is none here."""
     if is_one or node.op_type not in FUNCTION_OPS:
         return ""
     if not scheme.joins_pointwise:
-        return "the target computes it in float"
+        return COMPUTED_IN_FLOAT
     if node not in feeds_weights:
         return "it is post-processing behind the last weighted layer"
     return "it is not a function of one tensor"

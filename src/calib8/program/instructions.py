@@ -16,6 +16,7 @@ from calib8.program.ops import (
     conv_transpose,
     depthwise,
     elementwise,
+    layer_norm,
     mat_mul,
     moves,
     pools,
@@ -38,6 +39,7 @@ from calib8.program.ops.elementwise import Requantize as Requantize
 from calib8.program.ops.elementwise import Sub as Sub
 from calib8.program.ops.floats import Float as Float
 from calib8.program.ops.instruction import Instruction as Instruction
+from calib8.program.ops.layer_norm import LayerNorm as LayerNorm
 from calib8.program.ops.mat_mul import MatMul as MatMul
 from calib8.program.ops.moves import Concat as Concat
 from calib8.program.ops.moves import Gather as Gather
@@ -67,6 +69,7 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **elementwise.TRAITS,
     **pools.TRAITS,
     **softmax.TRAITS,
+    **layer_norm.TRAITS,
     **resize.TRAITS,
     **moves.TRAITS,
 }

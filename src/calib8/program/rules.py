@@ -265,6 +265,48 @@ class TableSoftmax:
 
 SoftmaxRule = FixedSoftmax | TableSoftmax
 
+NORM_CHANNELS_MAX: Final = 1 << 16
+"""Codes of a row that a LayerNorm takes: t = n·q − Σq is a float32 number."""
+
+NORM_EPSILON_BITS: Final = 16
+NORM_VALUE_BITS: Final = 22
+NORM_OFFSET_BITS: Final = 30
+"""Of a FixedNorm: fraction bits of ε, those of a row with spread 1, and the place of an offset's last bit."""
+
+
+@dataclass(frozen=True, eq=False)
+class FloatNorm:
+    """LayerNorm with one float32 number per row: profile ``onnx``.
+
+    Attributes:
+        factor, offset: float32 [channels], finite: ``fl(scale / s_y)`` and ``fl(bias / s_y)``.
+        epsilon: ``epsilon·n² / s_x²`` of rows of n codes, a finite float64 number, ≥ 0.
+    """
+
+    factor: F32
+    offset: F32
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False)
+class FixedNorm:
+    """LayerNorm with integers only, one root and one division per row: profiles ``tflite`` and ``single``.
+
+    Attributes:
+        multiplier: int32 [channels], above −2^31: ``scale / s_y · 2^(shift − 22)``.
+        offset: int32 [channels], above −2^31: ``bias / s_y · 2^(shift − 30)``.
+        shift: int32 [channels], right shift, 1 … 62.
+        epsilon: ``epsilon·n² / s_x²`` with 16 fraction bits, 0 … 2^62.
+    """
+
+    multiplier: I32
+    offset: I32
+    shift: I32
+    epsilon: int
+
+
+NormRule = FloatNorm | FixedNorm
+
 
 @dataclass(frozen=True, eq=False)
 class LinearAxis:

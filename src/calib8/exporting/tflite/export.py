@@ -72,6 +72,7 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.ArgMax: pools.arg_extreme,
     op.ArgMin: pools.arg_extreme,
     op.Softmax: pools.softmax,
+    op.LayerNorm: pools.layer_norm,
     op.Concat: moves.concat,
     op.ResizeNearest: moves.resize_nearest,
     op.ResizeLinear: moves.resize_linear,

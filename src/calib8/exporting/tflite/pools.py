@@ -16,6 +16,7 @@ from calib8.program.instructions import (
     ArgMax,
     ArgMin,
     AveragePool,
+    LayerNorm,
     MaxPool,
     Mean,
     ReduceMax,
@@ -168,3 +169,12 @@ def arg_extreme(builder: Builder, step: ArgMax | ArgMin) -> None:
 def softmax(builder: Builder, step: Softmax) -> None:
     """Over the last axis."""
     builder.operator("SOFTMAX", [builder.tensor(step.inputs[0])], [builder.tensor(step.outputs[0])], beta=1.0)
+
+
+def layer_norm(builder: Builder, step: LayerNorm) -> None:
+    """Rows with mean 0 and spread 1.
+
+    Raises:
+        NoFormError: TensorFlow Lite has no operator for them.
+    """
+    raise NoFormError("there is no operator for it")

@@ -1,9 +1,10 @@
 """Rounding parameters of each instruction: of the program's profile, and in the documented range.
 
     all       TwoSidedRescale and CurveRescale of what the profile has
-    onnx      FloatRescale, FloatProduct, FloatSum, DequantizedSum, FloatAverage, TableSoftmax of float32
-    tflite    FixedRescale double or away, ScaledSum, AlignedSums, CodeAverage, FixedSoftmax
-    single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers
+    onnx      FloatRescale, FloatProduct, FloatSum, DequantizedSum, FloatAverage, TableSoftmax of float32,
+              FloatNorm
+    tflite    FixedRescale double or away, ScaledSum, AlignedSums, CodeAverage, FixedSoftmax, FixedNorm
+    single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers, FixedNorm
 
 LinearAxis and Quantize belong to a profile by their type of fraction and their rounding. What reads 16-bit
 codes has, in ``tflite``, FixedRescale single and AlignedSum in place of double, away and ScaledSum.
@@ -39,6 +40,8 @@ PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     rules.CodeAverage: ("tflite",),
     rules.FixedSoftmax: ("tflite",),
     rules.TableSoftmax: ("onnx", "single"),
+    rules.FloatNorm: ("onnx",),
+    rules.FixedNorm: ("tflite", "single"),
     rules.LinearAxis: ("onnx", "tflite", "single"),
 }
 """Rule → profiles that use it."""
@@ -95,6 +98,9 @@ SOFTMAX_FRACTION_BITS: Final = 16
 SOFTMAX_FACTOR_MAX: Final = 1 << 37
 SOFTMAX_CLASSES_MAX: Final = 1 << 20
 """Sums of that many integer exponentials, times the factor, stay within int64."""
+
+NORM_EPSILON_MAX: Final = 1 << 62
+"""With the largest spread, below 2^62, it stays below 2^63."""
 
 LINEAR_ONE: Final = 1 << 10
 """1 as a fraction of an integer LinearAxis."""
@@ -309,6 +315,34 @@ def _check_table_softmax(step: Step, rule: rules.TableSoftmax) -> None:
     _check_range(step, "number of fraction bits", rule.fraction_bits, bits, bits)
 
 
+def _check_float_norm(step: Step, rule: rules.FloatNorm) -> None:
+    _check_rows(step, (rule.factor, "factors"), (rule.offset, "offsets"))
+    for array, what in ((rule.factor, "factor"), (rule.offset, "offset")):
+        bad = array[~np.isfinite(array)]
+        if bad.size:
+            raise step.error(f"has the {what} {bad[0]}", "It must be finite")
+    if rule.epsilon < 0:
+        raise step.error(f"has the epsilon {rule.epsilon:.6g}", "It must not be below 0")
+
+
+def _check_fixed_norm(step: Step, rule: rules.FixedNorm) -> None:
+    arrays = ((rule.multiplier, "multipliers"), (rule.offset, "offsets"), (rule.shift, "shifts"))
+    _check_rows(step, *arrays)
+    _check_range(step, "multiplier", rule.multiplier, -MULTIPLIER_MAX, MULTIPLIER_MAX)
+    _check_range(step, "offset", rule.offset, -MULTIPLIER_MAX, MULTIPLIER_MAX)
+    _check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
+    _check_range(step, "epsilon", rule.epsilon, 0, NORM_EPSILON_MAX)
+
+
+def _check_rows(step: Step, *arrays: tuple[npt.NDArray[Any], str]) -> None:
+    """One parameter of each kind per channel, and no longer rows than a LayerNorm takes."""
+    channels = step.output.shape[-1]
+    _check_range(step, "number of channels", channels, 1, rules.NORM_CHANNELS_MAX)
+    for array, what in arrays:
+        if array.shape != (channels,):
+            raise step.error(f"has {what} of shape {list(array.shape)}", f"Give [{channels}]")
+
+
 def _check_linear_axis(step: Step, axis: rules.LinearAxis) -> None:
     if axis.rounding not in LINEAR_ROUNDING[step.profile]:
         raise _foreign(step, f"rounding {axis.rounding}")
@@ -337,6 +371,8 @@ CHECKS: Final[dict[type, Callable[[Step, Any], None]]] = {
     rules.FloatAverage: _check_float_average,
     rules.FixedSoftmax: _check_fixed_softmax,
     rules.TableSoftmax: _check_table_softmax,
+    rules.FloatNorm: _check_float_norm,
+    rules.FixedNorm: _check_fixed_norm,
     rules.LinearAxis: _check_linear_axis,
 }
 """Rule → the check of its values; a CodeAverage has none."""

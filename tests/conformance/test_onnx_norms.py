@@ -1,0 +1,36 @@
+"""Profile ``onnx`` against ONNX Runtime's LayerNormalization, which is float32 between DQ and Q."""
+
+from __future__ import annotations
+
+import numpy as np
+from fused_cases import cases, kernel, run_onnx
+
+from calib8.program.instructions import LayerNorm
+from calib8.program.ops.layer_norm import layer_norm
+from calib8.program.rounding.layer_norm import norm_rule
+
+
+def test_layer_norm() -> None:
+    """There is no fused kernel: mean and variance are float32 sums in an order of their own.
+
+    Five codes in a million differ, by one, next to ties; the sums here are exact.
+    """
+    wrong = total = 0
+    for case in cases(output=(0.01, 0.05)):
+        rng, ends = case.rng, np.iinfo(case.dtype)
+        channels = int(rng.choice([3, 17, 40, 96, 320, 768, 1000]))
+        data = case.codes(64, channels)
+        if rng.random() < 0.5:  # close together
+            data = (data // 16).astype(data.dtype)
+        scale, bias = rng.normal(0, 1, channels), rng.normal(0, 0.5, channels)
+        scale, bias = scale.astype(np.float32), bias.astype(np.float32)
+        epsilon = float(np.float32(rng.choice([1e-5, 1e-6, 1e-3])))
+        attributes = {"axis": -1, "epsilon": epsilon}
+        expected = run_onnx(case, "LayerNormalization", data, attributes, {"scale": scale, "bias": bias})
+        rule = norm_rule("onnx", case.x.scale, case.y.scale, scale, bias, epsilon)
+        step = LayerNorm("n", (0,), (1,), rule, int(ends.min), int(ends.max))
+        result = kernel(case, layer_norm, step, data, data.shape)
+        difference = np.abs(result.astype(int) - expected.astype(int))
+        assert difference.max() <= 1
+        wrong, total = wrong + np.count_nonzero(difference), total + difference.size
+    assert wrong <= 5e-5 * total

@@ -1,0 +1,89 @@
+"""Placement of LayerNormalization: codes around it for the engine, float for runtimes that compute it so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from place_nets import CONV, ORT, carriers, image, reasons
+
+from calib8.ops.groups import TARGET_OPS
+from calib8.passes.place import calibration_tensors, place
+from calib8.scheme import TARGETS
+from small_models import Array, normal
+
+CALIB8 = TARGETS["calib8"]
+ROWS = """a = {conv}(x, w) t = Transpose<perm=[0,2,3,1]>(a) {norm}
+          b = Transpose<perm=[0,3,1,2]>(n) y = {conv}(b, v)"""
+PARAMETERS: dict[str, Array] = {"g": normal(4, seed=3), "h": normal(4, seed=4)}
+
+
+def rows(norm: str = "n = LayerNormalization(t, g, h)") -> str:
+    return ROWS.format(conv=CONV, norm=norm)
+
+
+def test_the_engine_gets_codes_on_both_sides_and_moves_them() -> None:
+    model = image(rows(), PARAMETERS)
+    placement = place(model, CALIB8)
+    assert reasons(placement) == {}
+    assert carriers(model, placement) == ["x", "a", "t", "n", "b", "y"]
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS.keys() - {"calib8"}))
+def test_other_targets_compute_it_in_float(target: str) -> None:
+    told = reasons(place(image(rows(), PARAMETERS), TARGETS[target]))
+    assert told["n"] == "the target computes it in float"
+    assert TARGETS[target].computes == frozenset()
+
+
+def test_what_only_moves_floats_for_it_stays_float_there() -> None:
+    model = image(rows(), PARAMETERS)
+    assert reasons(place(model, ORT))["t"] == "only float nodes read it"
+    assert carriers(model, place(model, ORT)) == ["x", "a", "n", "b", "y"]
+
+
+def test_a_table_has_the_ranges_that_the_engine_needs() -> None:
+    model = image(rows(), PARAMETERS)
+    assert calibration_tensors(model) == ("x", "a", "t", "n", "b", "y")
+
+
+def test_the_engine_computes_all_ops_that_some_targets_compute() -> None:
+    assert CALIB8.computes == TARGET_OPS == {"LayerNormalization"}
+
+
+SEVERAL = "it normalizes over several axes"
+FLOATS: dict[str, tuple[str, dict[str, Array], str]] = {
+    "two axes": ("n = LayerNormalization<axis=2>(t, m)", {"m": normal(8, 4)}, SEVERAL),
+    "from the end": ("n = LayerNormalization<axis=-2>(t, m)", {"m": normal(8, 4)}, SEVERAL),
+    "its mean": (
+        "n, k = LayerNormalization(t, g) z = Relu(k)", {"g": normal(4)}, "its mean or its spread is read"
+    ),
+    "computed": (
+        "s = ReduceMax<axes=[0,1,2],keepdims=0>(t) n = LayerNormalization(t, s)", {},
+        "its scale or its bias is computed",
+    ),
+    "a scale of another type": (
+        "n = LayerNormalization(t, g, h)", {"g": np.ones((1, 4), np.float32)[..., None], "h": normal(4)},
+        r"its scale or its bias is float32 of shape [1, 4, 1]",
+    ),
+    "NaN": (
+        "n = LayerNormalization(t, g, h)", {"g": np.full(4, np.nan, np.float32), "h": normal(4)},
+        "its scale or its bias holds NaN or Inf",
+    ),
+    "infinite bias": (
+        "n = LayerNormalization(t, g, h)", {"g": normal(4), "h": np.full(4, np.inf, np.float32)},
+        "its scale or its bias holds NaN or Inf",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_what_stays_float_says_why(name: str) -> None:
+    norm, constants, reason = FLOATS[name]
+    outputs = "float[A,B,C,D] y, float[E,F,G,H] z" if "z = " in norm else "float[A,B,C,D] y"
+    assert reasons(place(image(rows(norm), constants, outputs), CALIB8))["n"] == reason
+
+
+def test_the_user_may_keep_it_in_float() -> None:
+    told = reasons(place(image(rows(), PARAMETERS), CALIB8, frozenset({"n"})))
+    assert told["n"] == "the user keeps it in float"
+    assert told["t"] == "only float nodes read it"
