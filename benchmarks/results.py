@@ -53,6 +53,12 @@ they are. On a machine that does other work the medians mean little, and many ro
 fastest runs.
 """
 
+AHEAD = 1.03
+"""Ratio from which on calib8 counts as ahead: less is what two measurements differ by."""
+
+NOT_AHEAD = f"""Rows of this table in which the fastest other runtime takes less than {AHEAD} times calib8's \
+time, by the medians."""
+
 ROUNDING = """Milliseconds of the fastest run, with the median in brackets, and the cost of a profile \
 relative to `onnx`."""
 
@@ -122,7 +128,9 @@ def sections(document: dict[str, Any]) -> Iterator[str]:
     """Each with its title, a blank line at the end."""
     batches = sorted({entry["batch"] for entry in document["results"]})
     for batch in batches:
-        yield section(f"Networks, batch {batch}", "", comparison_rows(document, batch))
+        rows = comparison_rows(document, batch)
+        yield section(f"Networks, batch {batch}", "", rows)
+        yield "\n".join(["### Not ahead", "", NOT_AHEAD, "", *behind(rows), ""])
     if "rounding" in document:
         yield section("Rounding profiles", ROUNDING, rounding_rows(document["rounding"]))
     if "cold_start" in document:
@@ -135,6 +143,20 @@ def sections(document: dict[str, Any]) -> Iterator[str]:
     for entry in document.get("parts", ()):
         peak = document["machine"]["peak_gmacs"]["1"]
         yield section(f"Where the time goes: {entry['model']}", PARTS, part_rows(entry, peak))
+
+
+def behind(rows: Sequence[str]) -> list[str]:
+    """Of a table of networks the rows in which calib8 is not ahead, with its heading."""
+    column = cells_of(rows[0]).index("ratio, median")
+    ratios = [cells_of(row)[column] for row in rows[2:]]
+    found = [
+        row for row, ratio in zip(rows[2:], ratios, strict=True) if ratio != "–" and float(ratio) < AHEAD
+    ]
+    return [*rows[:2], *found] if found else ["None."]
+
+
+def cells_of(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
 
 
 def section(title: str, text: str, rows: Sequence[str]) -> str:

@@ -18,20 +18,15 @@ from cold_start import cold_start_rows
 from engine import joined
 from jitter import HEADING
 from jitter import line as jitter_line
-from results import comparison_rows, machine_rows
+from results import NOT_AHEAD, behind, cells_of, comparison_rows, machine_rows
 
 TITLE: Final = "A second processor"
-AHEAD: Final = 1.03
-"""Ratio from which on calib8 counts as ahead: less is what two measurements differ by."""
-
 TEXT: Final = """The same measurement on a processor with about twice the products per cycle. The last two \
-columns are those of the first processor, where it has them."""
+columns are those of the first processor where it has them: the ratio of the medians, and the share of the \
+peak."""
 
 FIRST: Final = ("ratio on the first", "of peak on it")
 """Titles of the last two columns."""
-
-NOT_AHEAD: Final = f"""Rows of this table in which the fastest other runtime takes less than {AHEAD} times \
-calib8's time, by the medians."""
 
 
 def first_figures(page: str) -> dict[tuple[str, str], tuple[str, str]]:
@@ -39,10 +34,6 @@ def first_figures(page: str) -> dict[tuple[str, str], tuple[str, str]]:
     (table,) = re.findall(r"^## Networks, batch 1\n\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
     rows = [cells_of(line) for line in table.splitlines()[2:]]
     return {(cells[0], cells[2]): (cells[-2], cells[-1]) for cells in rows}
-
-
-def cells_of(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip("|").split("|")]
 
 
 def table(document: dict[str, Any], page: str) -> list[str]:
@@ -69,12 +60,6 @@ def with_first_figures(text: str, page: str) -> str:
     return "\n".join(lines) + "\n\n"
 
 
-def behind(rows: list[str]) -> list[str]:
-    """Those of them that are not ahead."""
-    column = cells_of(rows[0]).index("ratio, median")
-    return [*rows[:2], *(row for row in rows[2:] if float(cells_of(row)[column]) < AHEAD)]
-
-
 EVENNESS: Final = """Median and 99th percentile of single runs, and runs per second of all sessions together \
 (`benchmarks/jitter.py`). "4 × 2" are four sessions of two threads each, called from four threads of one \
 process; "busy" means that as many other processes compute as there are processors."""
@@ -83,9 +68,8 @@ process; "busy" means that as many other processes compute as there are processo
 def section(document: dict[str, Any], page: str) -> Iterator[str]:
     """The lines of the section."""
     rows = table(document, page)
-    left = behind(rows)
     yield from (f"## {TITLE}", "", TEXT, "", *machine_rows(document["machine"]), "", *rows, "")
-    yield from ("### Not ahead", "", NOT_AHEAD, "", *(left if len(left) > 2 else ["None."]), "")
+    yield from ("### Not ahead", "", NOT_AHEAD, "", *behind(rows), "")
     if "cold_start" in document:
         yield from ("### Cold start of the second", "", *cold_start_rows(document["cold_start"]), "")
     if "jitter" in document:
