@@ -104,11 +104,23 @@ def test_sections_that_were_not_measured_stay_where_they_are() -> None:
     now = page(made, before)
     titles = [line for line in now.splitlines() if line.startswith("#")]
     assert titles == [
-        "# Results", "## Machine", "## Networks, batch 1", "## Accuracy", "### Of one", "## Cold start",
-        "## Measuring again",
+        "# Results", "## Machine", "## Networks, batch 1", "### Not ahead", "## Accuracy", "### Of one",
+        "## Cold start", "## Measuring again",
     ]  # fmt: skip
     assert "2.00 (3.00)" in now and "9.00" not in now
     assert page(made, now) == now and page(made, page(made)) == page(made)
+
+
+def test_what_is_not_ahead_stands_below_its_table() -> None:
+    pairs = (("behind", 1.02), ("ahead", 1.03))
+    entries = [
+        entry(runtime, ms, ms, model=name)
+        for name, ratio in pairs
+        for runtime, ms in (("calib8", 1.0), ("openvino", ratio))
+    ]
+    table = page(document(*entries)).split("### Not ahead")[1]
+    assert "| behind | " in table and "| ahead | " not in table
+    assert "\nNone.\n" in page(document(*entries[2:]))
 
 
 def test_figures_of_the_first_processor_beside_the_second(
