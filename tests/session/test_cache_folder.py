@@ -71,9 +71,36 @@ def test_the_bound_holds_and_what_is_used_stays(
 def test_a_plan_beyond_the_bound_is_not_written(
     folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CALIB8_CACHE_MB", "0")
+    monkeypatch.setattr("calib8.session.kept_plans.most_bytes", lambda: 100)
     result(InferenceSession(path))
     assert names(folder) == []
+
+
+def test_a_bound_that_was_lowered_holds_as_soon_as_something_is_opened(
+    folder: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result(InferenceSession(path))
+    used = sorted(names(folder))
+    onnx.save(float_between(), tmp_path / "float.onnx")
+    result(InferenceSession(tmp_path / "float.onnx"))
+    for file in folder.iterdir():
+        os.utime(file, (1000, 1000))
+    bound = sum((folder / name).stat().st_size for name in used)
+    monkeypatch.setattr("calib8.session.kept_plans.most_bytes", lambda: bound)
+    InferenceSession(path).get_inputs()
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= bound
+    assert {name for name in used if name.endswith(".json")} <= set(names(folder))
+
+
+def test_with_a_bound_of_nothing_no_plan_is_used(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result(InferenceSession(path))
+    [plan] = folder.glob("*.c8")
+    plan.write_bytes(b"no plan")
+    monkeypatch.setenv("CALIB8_CACHE_MB", "0")
+    result(InferenceSession(path))
+    assert plan.read_bytes() == b"no plan"
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "1.5", "²"])

@@ -74,6 +74,10 @@ def test_other_outputs_end_the_program_there() -> None:
     assert [type(step).__name__ for step in session.program.instructions] == ["Conv"]
     [whole] = InferenceSession(model).run(None, {"image": codes})
     np.testing.assert_array_equal(session.run(None, {"image": codes})[0].reshape(1, CLASSES), whole)
+    one = InferenceSession(model, outputs=(name for name in ["conv"]))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(one.run(None, {"image": codes})[0].reshape(1, CLASSES), whole)
+    with pytest.raises(UsageError, match=r"outputs: got 5\. Give a list of names"):
+        InferenceSession(model, outputs=5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"outputs: the model computes no tensor 'con'"):
         InferenceSession(model, outputs=["con"])
     with pytest.raises(UsageError, match=r"outputs: is one name \('conv'\)"):

@@ -83,6 +83,8 @@ class KeptPlans(NamedTuple):
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
         touch(path)
+        with suppress(OSError):
+            make_room(self.folder, self.most)  # the bound may be lower than when they were written
         return found if isinstance(self.source, bytes) else found._replace(name=self.name)
 
     def plan(self, shapes: Shapes, name: str) -> Plan | None:
@@ -179,6 +181,8 @@ def kept_plans(source: object, request: tuple[object, ...]) -> KeptPlans | None:
     if folder is None or not isinstance(source, str | os.PathLike | bytes):
         return None
     most, name = most_bytes(), ""
+    if most == 0:
+        return None
     if not isinstance(source, bytes):
         name = os.fspath(source)
         if not isinstance(name, str):

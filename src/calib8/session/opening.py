@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from calib8.engine.plan import Plan
 from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
+from calib8.errors import UsageError
 from calib8.forks import whole_imports
 from calib8.session.kept_plans import KeptPlans, kept_plans
 from calib8.session.ports import is_static
@@ -40,6 +41,7 @@ def opened_model(
     Raises:
         Calib8Error: as for ``InferenceSession``.
     """
+    outputs = _listed(outputs)
     if isinstance(model, Plan) or (isinstance(model, str | os.PathLike) and claims_to_be_plan(model)):
         refuse_outputs(outputs)
         opened = opened_plan(*_given_plan(model), profile, integer_only)
@@ -63,6 +65,16 @@ def opened_model(
         return opened, None
     fixed = all(map(is_static, opened.inputs))
     return (kept.lowered_once(opened, read) if fixed else opened), kept
+
+
+def _listed(names: Sequence[str] | None) -> Sequence[str] | None:
+    """The names as a tuple, which can be read again and says all of itself; one text stays what it is."""
+    if names is None or isinstance(names, str):
+        return names
+    try:
+        return tuple(names)
+    except TypeError as error:
+        raise UsageError("outputs", f"got {names!r}", "Give a list of names of tensors") from error
 
 
 def _given_plan(model: Plan | str | os.PathLike[str]) -> tuple[Plan, str]:
