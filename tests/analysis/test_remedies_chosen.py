@@ -9,6 +9,8 @@ import pytest
 from calib8.autorange.check import Check
 from calib8.progress import SampleCounter, silent
 from calib8.remedies import Clinic, Remedy, Wish
+from calib8.remedies.clinic import gained
+from calib8.tasks.figures import BranchFigures
 
 BEFORE = 10.0
 """Figure of the model that was diagnosed, in dB."""
@@ -72,3 +74,32 @@ def test_layers_in_float_must_be_worth_what_they_cost(
     """With repairs as well they are told where the two gain a decibel more than each alone."""
     found = told(gains)
     assert found[0] == first and len(found) == number
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "gain"),
+    [
+        ((13.8, 16.9), (12.1, 21.5), -1.7),
+        ((13.8, 16.9), (14.0, 16.5), 3.5),
+        ((13.8, 16.9), (17.5, 13.8), 3.5),
+        ((13.8, 16.9), (17.5, 13.7), -0.1),
+        ((), (), 3.5),
+    ],
+)
+def test_what_the_worst_branch_loses_is_no_gain(
+    before: tuple[float, ...], now: tuple[float, ...], gain: float
+) -> None:
+    """Whatever the figure that joins the branches says."""
+    checks = [
+        Check(
+            "",
+            joined,
+            joined,
+            joined,
+            8,
+            joined,
+            tuple(BranchFigures(f"{n}", db, db) for n, db in enumerate(of)),
+        )
+        for joined, of in ((10.0, before), (13.5, now))
+    ]
+    assert gained(*checks) == pytest.approx(gain)

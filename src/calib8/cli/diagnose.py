@@ -181,8 +181,10 @@ def say_remedies(terminal: Terminal, found: Treatment, commands: Sequence[str]) 
 
 
 def _costs(remedy: Remedy) -> str:
+    from calib8.repair.repairs import ADDS_OPS
+
     if not remedy.wish.keep_float:
-        return "costs no speed"
+        return "adds multiplications" if set(remedy.wish.repairs) & set(ADDS_OPS) else "costs no speed"
     if remedy.macs is None:
         return "costs MACs that cannot be counted"
     return f"costs {percent(remedy.macs)} of the MACs"

@@ -30,7 +30,8 @@ def mask_file(folder: Path, file: str) -> Path:
     for path in (folder / relative, folder / relative.name):
         if path.is_file():
             return path
-    problem = f"lacks the label of '{file}', '{relative}'"
+    named = f"'{file}'" + (f", '{relative}'" if str(relative) != file else "")
+    problem = f"lacks the label of {named}"
     raise DataError(str(folder), problem, "Give the folder of the labels, one PNG per image")
 
 

@@ -15,6 +15,7 @@ from calib8 import pipeline
 from calib8.analysis.basis import Basis
 from calib8.analysis.diagnose import Diagnosis
 from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
+from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
 from calib8.errors import UsageError
 from calib8.outcomes import Calibration
@@ -72,7 +73,8 @@ class Clinic:
         good = [one for one in found if one.gain_db >= TELLING_DB]
         if repairs is not None and floats is not None and len(good) > 1:
             together = self.remedy(replace(repairs, keep_float=floats.keep_float))
-            if together.sqnr_db >= max(one.sqnr_db for one in good) + TELLING_DB:
+            more = together.sqnr_db >= max(one.sqnr_db for one in good) + TELLING_DB
+            if more and together.gain_db >= TELLING_DB:
                 good.append(together)
         needed = [one for one in good if not any(_contains(one, other) for other in good)]
         return tuple(sorted(needed, key=_rank))
@@ -105,7 +107,7 @@ class Clinic:
         shares = [self.shares.get(name) for name in added - frozenset(self.basis.keep_float)]
         total = None if None in shares else sum(share or 0.0 for share in shares)
         spots = tuple(name for name in self.basis.spots if name not in graph.spots.refused)
-        return Remedy(wish, figures, figures.sqnr_db - self.diagnosis.sqnr_db, total, spots)
+        return Remedy(wish, figures, gained(self.diagnosis.figures, figures), total, spots)
 
     def _repaired(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
         data = self._repair_data()
@@ -125,6 +127,13 @@ class Clinic:
                 dataset=chosen.dataset, meaning=self.diagnosis.dissection.meaning,
             )  # fmt: skip
         return self.data
+
+
+def gained(before: Check, now: Check) -> float:
+    """By how many dB outputs are better; where the worst of several branches loses, what it loses."""
+    least = [min((branch.sqnr_db for branch in check.branches), default=0.0) for check in (before, now)]
+    lost = least[1] - least[0]
+    return lost if lost < 0.0 else now.sqnr_db - before.sqnr_db
 
 
 def _contains(one: Remedy, other: Remedy) -> bool:

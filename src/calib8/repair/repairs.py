@@ -138,6 +138,9 @@ DATA_FREE: Final = ("scales", "bias-analytic")
 RISKY: Final = ("cle-replace", "absorb", "absorb-analytic")
 """Repairs after which other samples may give something else in the float model."""
 
+ADDS_OPS: Final = ("equalize-through",)
+"""Repairs that put ops into the model: it takes longer."""
+
 ONE_OF: Final = (
     ("cle", "cle-replace"),
     ("absorb", "absorb-analytic"),
