@@ -303,6 +303,24 @@ def test_a_plan_that_the_engine_refuses_is_made_again(folder: Path, path: Path) 
     np.testing.assert_array_equal(result(InferenceSession(path)), wanted)
 
 
+def test_a_plan_of_other_ports_is_made_again(folder: Path, path: Path) -> None:
+    from calib8.engine.plan_file import load_plan, save_plan
+
+    wanted = result(InferenceSession(path))
+    [file] = folder.glob("*.c8")
+    plan = load_plan(file)
+    [put], given = plan.inputs, plan.outputs
+    others = (
+        replace(plan, inputs=(put._replace(name="other"),)),
+        replace(plan, inputs=(put._replace(dtype="int32"),)),
+        replace(plan, inputs=(put._replace(shape=(1, *put.shape)),)),
+        replace(plan, outputs=tuple(one._replace(name=f"{one.name}.other") for one in given)),
+    )
+    for other in others:
+        save_plan(other, file)
+        np.testing.assert_array_equal(result(InferenceSession(path)), wanted)
+
+
 def test_constants_in_other_files_are_not_kept(folder: Path, tmp_path: Path) -> None:
     onnx.save(
         quantized(), tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0

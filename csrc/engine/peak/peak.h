@@ -13,7 +13,7 @@ using PeakLoop = int64_t (*)(int64_t rounds);
 
 int64_t peak_loop_reference(int64_t rounds);
 #if defined(__x86_64__)
-int64_t peak_loop_avx2(int64_t rounds);  // exact as the kernels of this set: products of 16-bit numbers
+int64_t peak_loop_avx2(int64_t rounds);  // where pairs of products cannot saturate
 int64_t peak_loop_avxvnni(int64_t rounds);
 int64_t peak_loop_avx512vnni(int64_t rounds);
 #endif

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -20,7 +20,7 @@ from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageE
 from calib8.files import check_model_file, checked_path
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.large_constants import read_light
-from calib8.model.runtime import open_session
+from calib8.model.runtime import as_written, open_session
 from calib8.model.stored_constants import check_constants, check_names, has_external_data
 from calib8.tflite.magic import claims_to_be_tflite
 
@@ -220,11 +220,14 @@ def _check_graph(model: ir.Model, checked: Checked, subject: str) -> None:
 
 
 def _loads_in_runtime(model: ir.Model) -> bool:
-    try:
+    """Whether ONNX Runtime takes it: as it is written, in little memory, or else with its optimizations."""
+    with suppress(Calib8Error):
+        open_session(model, threads=1, configure=as_written)
+        return True
+    with suppress(Calib8Error):
         open_session(model, threads=1)
-    except Calib8Error:
-        return False
-    return True
+        return True
+    return False
 
 
 def _first_line(error: BaseException) -> str:

@@ -32,6 +32,7 @@ from calib8.session.ports import (
 from calib8.session.prepared import (
     NATIVE,
     NativePlan,
+    Opened,
     Prepared,
     prepared_program,
     run_settings,
@@ -343,7 +344,7 @@ class InferenceSession:
         if self._opened.plan is not None:
             return _Ready(None, NativePlan(self._opened.plan, self.name, self._settings))
         plan = self._kept.plan(shapes, self.name) if self._kept is not None else None
-        if plan is not None:
+        if plan is not None and _is_of(plan, self._opened, shapes):
             with suppress(ModelError):  # the engine refuses it: it is made again
                 return _Ready(None, NativePlan(plan, self.name, self._settings))
         assert self._opened.lower is not None
@@ -352,6 +353,14 @@ class InferenceSession:
         if self._kept is not None and isinstance(prepared, NativePlan):
             self._kept.keep_plan(shapes, prepared.plan, self.name)
         return _Ready(program, prepared)
+
+
+def _is_of(plan: Plan, opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Whether a plan found by its name has the ports of the model: files may be copied over each other."""
+    taken = {port.name: (np.dtype(port.dtype), port.shape) for port in plan.inputs}
+    given = [(port.name, np.dtype(port.dtype)) for port in plan.outputs]
+    wanted = {spec.name: (spec.dtype, tuple(shapes[spec.name])) for spec in opened.inputs}
+    return taken == wanted and given == [(spec.name, spec.dtype) for spec in opened.outputs]
 
 
 def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
