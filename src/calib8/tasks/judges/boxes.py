@@ -53,11 +53,27 @@ def suppressed(boxes: F64, scores: F64, classes: I64, threshold: float, most: in
         threshold: IoU above which the weaker of two boxes of one class goes.
         most: at most so many stay.
     """
-    waiting = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores, kind="stable")
+    left, top, right, bottom = np.ascontiguousarray(boxes[order].T)
+    size, kinds, waits = areas(boxes)[order], classes[order], np.ones(len(order), bool)
     kept: list[int] = []
-    while len(waiting) and len(kept) < most:
-        best, waiting = int(waiting[0]), waiting[1:]
+    for best in range(len(order)):
+        if not waits[best]:
+            continue
         kept.append(best)
-        near = overlaps(boxes[best : best + 1], boxes[waiting])[0] > threshold
-        waiting = waiting[~(near & (classes[waiting] == classes[best]))]
-    return np.array(kept, np.int64)
+        if len(kept) == most:
+            break
+        worse = slice(best + 1, None)
+        common = _shared(left[worse], right[worse], left[best], right[best])
+        common *= _shared(top[worse], bottom[worse], top[best], bottom[best])
+        whole = size[worse] + size[best] - common
+        near = np.divide(common, whole, out=np.zeros_like(common), where=whole > 0) > threshold
+        waits[worse] &= ~(near & (kinds[worse] == kinds[best]))
+    return order[kept].astype(np.int64)
+
+
+def _shared(low: F64, high: F64, other_low: float, other_high: float) -> F64:
+    """Lengths that spans [n] have in common with one other, 0 where they do not touch it."""
+    shared = np.minimum(high, other_high)
+    shared -= np.maximum(low, other_low)
+    return np.maximum(shared, 0.0, out=shared)
