@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -15,7 +15,7 @@ from calib8.repair.candidate import Candidate
 from calib8.repair.floor import Found
 from calib8.tasks.branches import Meaning
 from calib8.tasks.seen import is_float
-from calib8.tasks.task_verdicts import task_verdicts
+from calib8.tasks.task_verdicts import TaskTruths
 from calib8.tasks.verdict import Verdict, unjudged, verdict_of
 
 
@@ -25,6 +25,7 @@ class Held:
 
     runs: tuple[Arrays, ...]
     outputs: tuple[Outputs, ...]
+    _truths: list[TaskTruths] = field(default_factory=list, compare=False)
 
     def verdict(self, model: ir.Model, meaning: Meaning, threads: int, *, shared: bool = False) -> Verdict:
         """The verdict on an int8 model.
@@ -40,8 +41,15 @@ class Held:
         """
         outputs = float_outputs(model, self.runs, threads)
         names = [value.name or "" for value in model.graph.outputs if is_float(value)]
-        tasks = task_verdicts(meaning, names, self.outputs, outputs, self.runs)
+        tasks = self._truth(meaning, names).verdicts(outputs)
         return verdict_of(meaning, self.outputs, outputs, tasks, shared=shared)
+
+    def _truth(self, meaning: Meaning, names: Sequence[str]) -> TaskTruths:
+        """What the float model answers, read once for one meaning."""
+        known = self._truths
+        if not (known and known[0].meaning is meaning and list(known[0].names) == list(names)):
+            known[:] = [TaskTruths(meaning, names, self.outputs, self.runs)]
+        return known[0]
 
 
 @dataclass
@@ -55,6 +63,7 @@ class Judge:
     meaning: Meaning | None = None
     outputs: Sequence[Outputs] = ()
     expected: Expected | None = None
+    _held: Held | None = None
 
     def quality(self, candidate: Candidate) -> Check:
         """SQNR of the outputs."""
@@ -79,5 +88,7 @@ class Judge:
 
     def held(self) -> Held:
         """What it judged with, after the first quality was asked for."""
-        outputs = () if self.expected is None else tuple(self.expected.outputs)
-        return Held(self.samples.held_back[: len(outputs)], outputs)
+        if self._held is None or (self.expected is not None and not self._held.outputs):
+            outputs = () if self.expected is None else tuple(self.expected.outputs)
+            self._held = Held(self.samples.held_back[: len(outputs)], outputs)
+        return self._held

@@ -30,6 +30,52 @@ class Records:
     records: list[Any]
 
 
+@dataclass(frozen=True)
+class Truths:
+    """FP32's answers, read once for however many int8 models.
+
+    Attributes:
+        judge: of the task.
+        runs: what it reads from every sample of every run.
+        rows: names of the samples of every run.
+        name: of the first output.
+    """
+
+    judge: AnyJudge
+    runs: list[list[Any]]
+    rows: list[list[str]]
+    name: str
+
+    @classmethod
+    def of(
+        cls, task: str, names: Sequence[str], expected: Runs, inputs: Inputs, meaning: Meaning | None = None
+    ) -> Truths | None:
+        """None where nothing is known to decode such outputs; the arguments are as for ``judged_records``."""
+        judge: AnyJudge | None = None
+        runs = list[list[Any]]()
+        try:
+            rows = [_rows_of(fed) for fed in inputs]
+            for outputs, fed, row in zip(expected, inputs, rows, strict=True):
+                runs.append([])
+                for real in split_samples(outputs, row):
+                    judge = judge or find_judge(task, names, real, fed, meaning)
+                    runs[-1].append(judge.as_truth(judge.read(real, names[0])))
+        except (UsageError, DataError):
+            return None
+        return None if judge is None else cls(judge, runs, rows, names[0])
+
+    def against(self, found: Runs) -> Records | None:
+        """Records of every sample; None where INT8's outputs cannot be decoded."""
+        records = list[Any]()
+        try:
+            for truths, row, outputs in zip(self.runs, self.rows, found, strict=True):
+                for truth, coded in zip(truths, split_samples(outputs, row), strict=True):
+                    records.append(self.judge.compare(self.judge.read(coded, self.name), truth))
+        except (UsageError, DataError):
+            return None
+        return Records(self.judge, records)
+
+
 def judged_records(
     task: str,
     names: Sequence[str],
@@ -47,19 +93,8 @@ def judged_records(
         inputs: what they were fed with.
         meaning: what the outputs mean; None: their shapes tell.
     """
-    judge: AnyJudge | None = None
-    records = list[Any]()
-    try:
-        for left, right, fed in zip(expected, found, inputs, strict=True):
-            rows = _rows_of(fed)
-            samples = zip(split_samples(left, rows), split_samples(right, rows), strict=True)
-            for real, coded in samples:
-                judge = judge or find_judge(task, names, real, fed, meaning)
-                truth = judge.as_truth(judge.read(real, names[0]))
-                records.append(judge.compare(judge.read(coded, names[0]), truth))
-    except (UsageError, DataError):
-        return None
-    return None if judge is None else Records(judge, records)
+    truths = Truths.of(task, names, expected, inputs, meaning)
+    return None if truths is None else truths.against(found)
 
 
 def judged_runs(

@@ -19,8 +19,9 @@ import numpy as np
 from calib8.number_texts import percent
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.counted_shares import share_of
-from calib8.tasks.judged import Inputs, Records, Runs, judged_records
+from calib8.tasks.judged import Inputs, Records, Runs, Truths
 from calib8.tasks.judges.ctc import LineRecord
+from calib8.tasks.judges.interface import Array
 from calib8.tasks.judges.masks import MaskJudge, pixels_of
 from calib8.tasks.judges.objects import ObjectRecord
 from calib8.tasks.kinds import Kind
@@ -83,6 +84,45 @@ class _Part:
     whole: bool
 
 
+@dataclass
+class TaskTruths:
+    """FP32's answers by part, each read when it is first asked for.
+
+    Attributes:
+        meaning: the branches of the outputs.
+        names: of the float outputs.
+        expected: float outputs of every run of FP32.
+        inputs: what they were fed with.
+    """
+
+    meaning: Meaning
+    names: Sequence[str]
+    expected: Runs
+    inputs: Inputs
+    _read: dict[str, Truths | None] = field(default_factory=dict)
+
+    def verdicts(self, found: Runs) -> tuple[TaskVerdict, ...]:
+        """Those on an int8 model, whose float outputs of the same runs are ``found``."""
+        verdicts = list[TaskVerdict]()
+        for part in _parts(self.meaning) if self.expected else ():
+            if not _finite(part, found):
+                continue
+            truths = self._of(part)
+            kept = None if truths is None else truths.against(found if part.whole else _alone(part, found))
+            if kept is not None:
+                names_read = [branch.name for branch in part.branches]
+                verdicts.append(records_verdict(part.name, part.task, names_read, kept))
+        return tuple(verdicts)
+
+    def _of(self, part: _Part) -> Truths | None:
+        if part.name not in self._read:
+            expected = self.expected if part.whole else _alone(part, self.expected)
+            names = self.names if part.whole else [part.name]
+            meaning = self.meaning if part.whole else None
+            self._read[part.name] = Truths.of(part.task, names, expected, self.inputs, meaning)
+        return self._read[part.name]
+
+
 def task_verdicts(
     meaning: Meaning, names: Sequence[str], expected: Runs, found: Runs, inputs: Inputs
 ) -> tuple[TaskVerdict, ...]:
@@ -94,20 +134,13 @@ def task_verdicts(
         expected, found: float outputs of every run, of FP32 and of INT8.
         inputs: what they were fed with.
     """
-    verdicts = list[TaskVerdict]()
-    for part in _parts(meaning) if expected else ():
-        if not _finite(part, found):
-            continue
-        if part.whole:
-            kept = judged_records(part.task, names, expected, found, inputs, meaning)
-        else:  # the branch as the only output
-            [branch] = part.branches
-            left, right = ([branch.of(outputs) for outputs in runs] for runs in (expected, found))
-            kept = judged_records(part.task, [branch.name], left, right, inputs)
-        if kept is not None:
-            names_read = [branch.name for branch in part.branches]
-            verdicts.append(records_verdict(part.name, part.task, names_read, kept))
-    return tuple(verdicts)
+    return TaskTruths(meaning, names, expected, inputs).verdicts(found)
+
+
+def _alone(part: _Part, runs: Runs) -> list[list[Array]]:
+    """A branch as the only output."""
+    [branch] = part.branches
+    return [list(branch.of(outputs)) for outputs in runs]
 
 
 def _parts(meaning: Meaning) -> Iterator[_Part]:
