@@ -147,11 +147,13 @@ struct Engine::Job {
   uint8_t* const* buffers;
   Context* context;
   int parts;
+  std::atomic<int> through;  // see Memory
 };
 
 void Engine::work(void* job, int part) {
-  const Job& task = *static_cast<const Job*>(job);
-  Memory memory{task.buffers, task.context->scratch(part), nullptr, false};
+  Job& task = *static_cast<Job*>(job);
+  Context& context = *task.context;
+  Memory memory{task.buffers, context.scratch(part), nullptr, false, context.scratch_apart(), &task.through};
   for (const Decoded* step : {task.border, task.step}) {
     if (step == nullptr) continue;
     memory.split = step->split.get();
@@ -166,7 +168,7 @@ void Engine::run(Context& context, int64_t first, int64_t last, const std::vecto
   std::vector<uint8_t*> buffers{context.arena(), const_cast<uint8_t*>(constants_)};
   buffers.insert(buffers.end(), ports.begin(), ports.end());
   const bool parallel = pool_.try_acquire();
-  Job job{nullptr, nullptr, buffers.data(), &context, 1};
+  Job job{nullptr, nullptr, buffers.data(), &context, 1, {0}};
   for (int64_t i = first; i < last; ++i) {
     const Decoded& decoded = steps_[static_cast<size_t>(i)];
     if (decoded.goes_with_next && parallel && nanoseconds == nullptr && i + 1 < last) {
@@ -178,6 +180,7 @@ void Engine::run(Context& context, int64_t first, int64_t last, const std::vecto
     const bool shared = parallel && decoded.shared;
     job.parts = shared ? pool_.threads() : 1;
     if (shared) {
+      job.through.store(0, std::memory_order_relaxed);
       pool_.run(work, &job);
     } else {
       work(&job, 0);

@@ -34,6 +34,7 @@ class Context {
   const Engine& owner() const { return owner_; }
   uint8_t* arena() { return arena_.get(); }
   uint8_t* scratch(int part) { return scratch_.get() + part * scratch_stride_; }
+  int64_t scratch_apart() const { return scratch_stride_; }
 
   // True when nobody else runs with this memory; then `leave` must follow.
   bool try_enter() { return !busy_.exchange(true, std::memory_order_acquire); }

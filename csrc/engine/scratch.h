@@ -125,6 +125,16 @@ inline int64_t scratch_bytes(const AveragePool& step) {
   return step.input.columns * 2 * whole_vectors(step.input.channels) + step.output.columns * kWindow;
 }
 
+// Reduce (reduce.h) of one image to the means of its channels: sums over the pixels of a part, int32.
+inline bool sums_pixels(const Reduce& step) {
+  bool one = step.kind == Reduce::kMean && step.outer_strides[kAxes - 1] == 1;
+  for (int axis = 0; axis < kAxes - 1; ++axis) one = one && step.outer_sizes[axis] == 1;
+  return one && step.target_strides[kAxes - 1] == 1;
+}
+inline int64_t scratch_bytes(const Reduce& step) {
+  return sums_pixels(step) ? whole_vectors(4 * step.outer_sizes[kAxes - 1]) + kWidestVector : 0;
+}
+
 // ResizeToFloat (resize_to_float.h): of every output column where its neighbours are and the weights of four
 // corners, of two input rows all channels as float32.
 constexpr int64_t kColumnTables = 8;

@@ -46,6 +46,9 @@ inline double nanoseconds(const FillHalo& step) {
 inline double nanoseconds(const Copy& step) {
   return product(step.sizes) * static_cast<double>(step.run) / kBytes;
 }
+inline double nanoseconds(const Reduce& step) {
+  return product(step.outer_sizes) * product(step.inner_sizes) / kBytes;
+}
 inline double nanoseconds(const Quantize& step) { return product(step.sizes) / kElements; }
 inline double nanoseconds(const Dequantize& step) { return product(step.sizes) / kElements; }
 inline double nanoseconds(const Requantize& step) { return product(step.tensors.sizes) / kElements; }

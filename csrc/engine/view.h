@@ -1,6 +1,7 @@
 // Where tensors lie: images of channels in one of the buffers of a run.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace calib8::engine {
@@ -43,9 +44,11 @@ struct SplitRows;  // split_rows.h
 // The buffers of one run as one of its threads sees them.
 struct Memory {
   uint8_t* const* buffers;
-  uint8_t* scratch;        // of this thread alone, scratch_bytes(step) of it (scratch.h), 64-byte aligned
-  const SplitRows* split;  // of a Conv with fixed-point factors, else null
-  bool pair_sums_fit;      // of a Conv or WideConv, where its set asks for it (pair_sums.h)
+  uint8_t* scratch;           // of this thread alone, scratch_bytes(step) of it (scratch.h), 64-byte aligned
+  const SplitRows* split;     // of a Conv with fixed-point factors, else null
+  bool pair_sums_fit;         // of a Conv or WideConv, where its set asks for it (pair_sums.h)
+  int64_t scratch_apart;      // bytes from the scratch memory of one part of the step to that of the next
+  std::atomic<int>* through;  // how many parts of the step have come to `last_to_come`
 
   template <class T>
   T* data(const View& view) const {
@@ -70,6 +73,12 @@ struct Part {
 struct Range {
   int64_t begin, end;
 };
+
+// For steps whose parts prepare something: true for the part that comes last. It sees what the others have
+// left in their scratch memory, and finishes the step.
+inline bool last_to_come(const Memory& memory, Part part) {
+  return part.count == 1 || memory.through->fetch_add(1, std::memory_order_acq_rel) == part.count - 1;
+}
 
 // The share of 0 … total−1 that falls to a part, in whole grains.
 inline Range share(Part part, int64_t total, int64_t grain = 1) {

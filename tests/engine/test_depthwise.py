@@ -225,6 +225,17 @@ def test_more_threads_than_rows() -> None:
         assert_same_bits(program, threads=(3, 7))
 
 
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("rows", [7, 13, 14, 27, 28])
+def test_rows_cut_between_pairs(rows: int, stride: int, kernel: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads begin and end at odd rows where that makes their shares even; with a table behind the layer too."""
+    case = replace(mobile_case(kernel, stride, 40, output_zero=80), size=(rows * stride, 15))
+    program = program_of(case, 5)
+    assert_same_bits(program, threads=(2, 3, 4, 6))
+    assert_same_with_table(with_table(program, 1), monkeypatch, threads=(2, 4))
+
+
 def test_images_in_bands() -> None:
     """So large that a thread takes some rows with all channels before the next ones."""
     program = program_of(Case(size=(60, 70), channels=144, output_zero=80), 2)

@@ -13,7 +13,7 @@ from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick, with_steps
 from nets import Net
 from padded_layers import OUTPUTS, padded_conv
 
-from bits import ISAS, assert_same_bits
+from bits import ISAS, assert_native_gives, assert_same_bits
 from calib8.engine.compile import compile_program
 from calib8.engine.emit.loops import Loop, merged
 from calib8.engine.fields import FIRST_PORT
@@ -69,6 +69,23 @@ def test_means(seed: int, profile: Profile) -> None:
     program = mean_program(rng, profile, shape, axes, scale=pick(rng, 0.05, 0.02, 0.3))
     verify(program)
     assert_same_bits(program, seed=seed)
+
+
+@pytest.mark.parametrize("channels", [3, 4, 16, 31, 32, 33, 63, 64, 65, 100, 672])
+@pytest.mark.parametrize("size", [(1, 1), (1, 5), (2, 1), (7, 7), (14, 5), (40, 9)])
+def test_pixels_of_an_image_are_shared(size: tuple[int, int], channels: int) -> None:
+    """The sums of all threads are added up by the last one, whatever was in their memory before."""
+    rng = np.random.default_rng((*size, channels))
+    program = mean_program(rng, pick(rng, *PROFILES), (1, *size, channels), (1, 2), scale=0.02)
+    assert_same_bits(program, threads=(1, 2, 3, 7))
+
+
+def test_sums_of_parts_beyond_16_bits() -> None:
+    rng = np.random.default_rng(7)
+    program = mean_program(rng, "onnx", (1, 70, 60, 40), (1, 2), scale=0.05)
+    largest = {program.inputs[0].name: np.full((1, 70, 60, 40), np.iinfo(program.slots[0].dtype).max)}
+    feeds = {name: array.astype(program.slots[0].dtype) for name, array in largest.items()}
+    assert_native_gives(program, feeds, run_program(program, feeds), threads=(2, 3, 5))
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -343,16 +343,26 @@ void run_blocks(const Depthwise& step, const Memory& memory, const Table& table,
   }
 }
 
-// Parts take rows where these are many, in bands whose input stays in the cache for all blocks; else blocks.
+// Where parts are cut: at every second row, as kernels take two rows together; or at any, where only that
+// makes the shares even to a sixth: the layer before cuts its pixels there, and what another thread wrote
+// comes from its cache. 0: neither is even.
+inline int64_t rows_of_a_cut(int64_t rows, int64_t parts) {
+  const int64_t pairs = (rows + 1) / 2, most = (rows + parts - 1) / parts;
+  if (pairs % parts == 0 || pairs >= 8 * parts) return 2;
+  return most * parts * 6 <= rows * 7 ? 1 : 0;
+}
+
+// Parts take rows, in bands whose input stays in the cache for all blocks; blocks where rows are few.
 template <int widest>
 void depthwise_rows(const Depthwise& step, const Memory& memory, Part part) {
-  const int64_t rows = step.output.images * step.output.rows, pairs = (rows + 1) / 2;
+  const int64_t rows = step.output.images * step.output.rows;
   const Table table = Table::of<widest>(step, memory);
-  if (pairs % part.count != 0 && pairs < 8 * part.count) {
+  const int64_t cut = rows_of_a_cut(rows, part.count);
+  if (cut == 0) {
     const Division division(part, rows, step.output.channels);
     return run_blocks<widest>(step, memory, table, division);
   }
-  const Range mine = share(part, rows, 2);
+  const Range mine = share(part, rows, cut);
   const int64_t line = std::max<int64_t>(step.row_step * step.input.row_stride, 1);
   const int64_t band = line * 4 > kBandBytes ? 4 : kBandBytes / line / 2 * 2;
   for (int64_t row = mine.begin; row < mine.end; row += band) {

@@ -87,6 +87,45 @@ void reduce_means(const Reduce& step, const Memory& memory, const uint8_t* sourc
   if (channels > kLanes) store_means(step, memory, sums.high, offset, target + kLanes, channels - kLanes);
 }
 
+// Sums of all channels over the lines and pixels of a part, kWidth / 2 channels after each other.
+void sum_pixels(const Reduce& step, const Memory& memory, Part part, int32_t* totals) {
+  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  const int64_t channels = step.outer_sizes[kLast], stride = step.inner_strides[kLast];
+  const int64_t all = lines_of(step.inner_sizes), count = step.inner_sizes[kLast];
+  const Range lines = all == 1 ? Range{0, 1} : share(part, all);
+  const Range pixels = all == 1 ? share(part, count) : Range{0, count};
+  for (int64_t first = 0; first < channels; first += kWidth / 2, totals += kWidth / 2) {
+    Sums sums;
+    for (int64_t line = lines.begin; line < lines.end; ++line) {
+      const uint8_t* codes = source + line_place(line, step.inner_sizes, step.inner_strides) + first;
+      sums.add(codes + pixels.begin * stride, pixels.end - pixels.begin, stride);
+    }
+    sums.flush();
+    V::store(totals, sums.low);
+    V::store(totals + kLanes, sums.high);
+  }
+}
+
+// Means of the channels of one image. Each part sums its share of the pixels, which as a rule it wrote itself
+// in the step before; the last one adds the sums up.
+void reduce_pixels(const Reduce& step, const Memory& memory, Part part) {
+  sum_pixels(step, memory, part, reinterpret_cast<int32_t*>(memory.scratch));
+  if (!last_to_come(memory, part)) return;
+  const uint8_t* first_part = memory.scratch - part.index * memory.scratch_apart;
+  uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
+  const int64_t channels = step.outer_sizes[kLast];
+  const int64_t offset = lines_of(step.inner_sizes) * step.inner_sizes[kLast] * step.zero_point;
+  for (int64_t first = 0; first < channels; first += kLanes) {
+    Ints sum = V::all(0);
+    for (int part_of = 0; part_of < part.count; ++part_of) {
+      const auto* totals = reinterpret_cast<const int32_t*>(first_part + part_of * memory.scratch_apart);
+      sum = V::add32(sum, V::load(totals + first));
+    }
+    store_means(step, memory, sum, offset, target + first,
+                channels - first < kLanes ? channels - first : kLanes);
+  }
+}
+
 // Largest or smallest codes of some channels that lie side by side.
 template <bool largest>
 void reduce_extremes(const Reduce& step, const uint8_t* source, uint8_t* target, int64_t channels) {
@@ -144,6 +183,9 @@ uint8_t reduce_runs(const Reduce& step, const Memory& memory, const uint8_t* sou
 }
 
 void reduce(const Reduce& step, const Memory& memory, Part part) {
+  if (part.count > 1 && step.outer_sizes[kLast] >= 4 && sums_pixels(step)) {
+    return reduce_pixels(step, memory, part);
+  }
   if (step.outer_sizes[kLast] >= 4 && step.outer_strides[kLast] == 1 && step.target_strides[kLast] == 1) {
     return reduce_channels(step, memory, part);
   }
