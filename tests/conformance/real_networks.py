@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -56,8 +56,18 @@ SLOW: Final = frozenset({"efficientnet_lite0", "squeezenet", "resnet56"})
 
 def with_slow_ones(names: Iterable[str], *others: str) -> list[ParameterSet]:
     """The names as parameters; ``scripts/check-full`` alone runs the test for ``SLOW`` and ``others``."""
-    slow = SLOW | set(others)
+    return _slow_are(SLOW | set(others), names)
+
+
+def _slow_are(slow: Collection[str], names: Iterable[str]) -> list[ParameterSet]:
     return [pytest.param(name, marks=pytest.mark.slow if name in slow else ()) for name in names]
+
+
+LARGE: Final = ("efficientnet_lite0", "resnet56", "ocr_detector")
+"""Networks that take long whatever is tested."""
+
+EVERY_NETWORK: Final = _slow_are(LARGE, NETWORKS)
+"""All as parameters; ``scripts/check-full`` alone runs the test for ``LARGE``."""
 
 
 Calibrated = Callable[[str], Calibration]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from real_networks import CLASSIFIERS, NETWORKS, SLOW, Calibrated, Quantized
+from real_networks import CLASSIFIERS, EVERY_NETWORK, NETWORKS, SLOW, Calibrated, Quantized
 
 from bits import FAST_ISAS, assert_native_gives
 from calib8.calibration.choose import choose_table
@@ -48,8 +48,8 @@ def some_images(name: str, path: Path, data: Path) -> list[Batch]:
 
 
 def _takes_long(name: str) -> bool:
-    """Half a minute in the plain loops; test_it_lowers… has one picture of it in each profile."""
-    return name in SLOW or name == "mobilenet_v2"
+    """Up to half a minute in the plain loops; test_it_lowers… has one picture of it in each profile."""
+    return name in SLOW or name in ("mobilenet_v2", "resnet20")
 
 
 def program_of(path: Path, profile: Profile, batch: Batch) -> Program:
@@ -58,7 +58,7 @@ def program_of(path: Path, profile: Profile, batch: Batch) -> Program:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EVERY_NETWORK)
 def test_it_lowers_completely_and_runs_natively_with_the_same_bits(
     name: str, profile: Profile, quantized: Quantized, shared_data: Path
 ) -> None:
@@ -74,7 +74,7 @@ def test_it_lowers_completely_and_runs_natively_with_the_same_bits(
     assert all(np.isfinite(array).all() for array in outputs)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EVERY_NETWORK)
 def test_profile_onnx_gives_the_outputs_of_onnxruntime(
     name: str, quantized: Quantized, shared_data: Path
 ) -> None:
@@ -124,7 +124,7 @@ def test_agreement_with_the_float_model_is_that_of_onnxruntime(
 
 
 @pytest.mark.parametrize("profile", ["tflite", "single"])
-@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in FLOAT_NODES])
+@pytest.mark.parametrize("name", [name for name in EVERY_NETWORK if name.values[0] not in FLOAT_NODES])
 def test_integer_only_means_integers(
     name: str, profile: Profile, quantized: Quantized, shared_data: Path
 ) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-from real_networks import NETWORKS, Quantized
+from real_networks import EVERY_NETWORK, NETWORKS, Quantized
 
 from calib8.data.batches import batches
 from calib8.data.opening import open_dataset
@@ -45,7 +45,7 @@ def in_engine(path: Path, feeds: dict[str, Array]) -> list[Array]:
     return InferenceSession(path, shapes=shapes).run(None, feeds)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EVERY_NETWORK)
 def test_the_bits_are_those_of_the_qdq_model(
     name: str, quantized: Quantized, shared_data: Path, tmp_path: Path
 ) -> None:

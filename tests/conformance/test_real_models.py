@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Network, Quantized, with_slow_ones
+from real_networks import CLASSIFIERS, EVERY_NETWORK, NETWORKS, Calibrated, Network, Quantized, with_slow_ones
 
 from calib8.analysis.evaluate import Evaluation
 from calib8.analysis.lint import lint
@@ -31,7 +31,7 @@ def judge(data: Path, network: Network, files: list[Path], runtime: str) -> list
     )
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EVERY_NETWORK)
 def test_no_float_layer_is_left_in_onnxruntime(name: str, quantized: Quantized, tmp_path: Path) -> None:
     optimized = tmp_path / "optimized.onnx"
     open_session(quantized(name), save_optimized=str(optimized))
@@ -41,7 +41,7 @@ def test_no_float_layer_is_left_in_onnxruntime(name: str, quantized: Quantized, 
     assert ops["QLinearConv"] == before["Conv"] > 0
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EVERY_NETWORK)
 def test_the_file_is_about_a_quarter(
     name: str, calibrated: Calibrated, quantized: Quantized, shared_data: Path
 ) -> None:
@@ -59,7 +59,7 @@ def test_the_file_is_about_a_quarter(
     assert size < 0.5 * original + 2000 * graph.num_nodes()
 
 
-@pytest.mark.parametrize("name", with_slow_ones(NETWORKS, "mobilenet_v2", "resnet20"))
+@pytest.mark.parametrize("name", with_slow_ones(NETWORKS, "mobilenet_v2", "resnet20", "ocr_detector"))
 def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
     name: str, for_openvino: Quantized, shared_data: Path
 ) -> None:
@@ -100,7 +100,7 @@ def test_accuracy_is_kept(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", EVERY_NETWORK)
 def test_every_target_passes_its_own_rules(
     name: str, target: str, calibrated: Calibrated, shared_data: Path, tmp_path: Path
 ) -> None:

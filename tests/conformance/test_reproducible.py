@@ -27,7 +27,13 @@ def folder(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.mark.parametrize(("name", "method"), [("efficientnet_lite0", "mse"), ("squeezenet", "mse")])
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        pytest.param("efficientnet_lite0", "mse", marks=pytest.mark.slow),
+        ("squeezenet", "mse"),
+    ],
+)
 def test_order_batch_and_threads_give_the_same_bytes(
     name: str, method: str, folder: Path, shared_data: Path
 ) -> None:

@@ -197,6 +197,7 @@ def test_a_fault_of_calib8_is_told_as_one(ray: Any) -> None:
     assert isinstance(fault_of_rows(kind("f", "stack", KeyError("lost"))), KeyError)
 
 
+@pytest.mark.slow
 def test_parts_are_of_one_transform_and_one_input_map(ray: Any, files: list[Path], tmp_path: Path) -> None:
     """Blocks of a dataset are known by their rows, and units by where they lie."""
     rows = np.random.default_rng(1).normal(0, 1, (20, 2, 4, 8, 8)).astype(np.float32)
@@ -314,6 +315,7 @@ def test_a_dataset_that_is_made_on_the_way(ray: Any) -> None:
         collect(network(), dataset, column="x", threads=2)
 
 
+@pytest.mark.slow
 def test_encoded_pictures_of_a_dataset(ray: Any, files: list[Path], whole: bytes, tmp_path: Path) -> None:
     dataset = ray.data.from_items([{"image": file.read_bytes()} for file in files], override_num_blocks=3)
     given: dict[str, Any] = {"column": "image", "preprocess": RECIPE, "workers": 1}

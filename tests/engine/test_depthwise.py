@@ -229,7 +229,7 @@ def test_more_threads_than_rows() -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("rows", [7, 13, 14, 27, 28])
 def test_rows_cut_between_pairs(rows: int, stride: int, kernel: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads begin and end at odd rows where that makes their shares even; with a table behind the layer too."""
+    """Threads begin and end at odd rows where that makes their shares even, also with a table behind."""
     case = replace(mobile_case(kernel, stride, 40, output_zero=80), size=(rows * stride, 15))
     program = program_of(case, 5)
     assert_same_bits(program, threads=(2, 3, 4, 6))
