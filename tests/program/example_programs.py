@@ -232,6 +232,7 @@ def singles(profile: Profile) -> dict[str, Program]:
         "ArgMin": single(op.ArgMin, [x], plain("y", 2, 1, dtype="int64"), profile, axis=1, last=False),
         "Softmax": softmax(profile),
         "LayerNorm": layer_norm(profile),
+        "Constant": constant(profile),
     }
 
 
@@ -244,6 +245,14 @@ def softmax(profile: Profile) -> Program:
     }
     output = codes("y", 2, 10, scale=1 / 256, zero_point=-128, dtype="int8")
     return single(op.Softmax, [codes("x", 2, 10)], output, profile, rule=rule[profile])
+
+
+def constant(profile: Profile) -> Program:
+    """Beside what is fed, which nothing reads."""
+    program = single(
+        op.Constant, [codes("x", 2, 3)], codes("y", 3, 4), profile, values=weights(3, 4, dtype="uint8")
+    )
+    return with_step(program, inputs=())
 
 
 def layer_norm(profile: Profile) -> Program:

@@ -228,7 +228,8 @@ def test_tflite_adds_16_bits_in_one_rounding() -> None:
 @pytest.mark.parametrize("name", NARROW)
 def test_other_instructions_have_codes_of_8_bits_alone(name: str) -> None:
     program = EXAMPLES[name, "onnx"]
-    places = [number for number, slot in enumerate(program.slots) if slot.is_codes]
+    [step] = program.instructions
+    places = [number for number in (*step.inputs, *step.outputs) if program.slots[number].is_codes]
     for place in places:
         with pytest.raises(ModelError, match=r"which holds int16 codes .* It takes 8-bit codes"):
             verify(widened(program, place))

@@ -28,7 +28,7 @@ from calib8.engine.emit import (
 )
 from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.few_axes import few_axes
-from calib8.engine.fields import ARENA, FIRST_PORT
+from calib8.engine.fields import ARENA, CONSTANTS, FIRST_PORT
 from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
@@ -62,6 +62,8 @@ def compile_program(program: Program) -> Plan:
     layouts = plan_layouts(program, works)
     places, arena_bytes = _places(program, works, layouts)
     out = Emitter(program, layouts, places)
+    for work in _among_constants(works):
+        places[work.output] = CONSTANTS, moves.stored_constant(work, out)
     floats: list[FloatCall] = []
     filled: set[int] = set()
     for number, port in enumerate(program.inputs):
@@ -113,15 +115,24 @@ def _places(
 ) -> tuple[dict[int, tuple[int, int]], int]:
     """Buffer and byte offset of every root's interior, and the bytes of the arena."""
     ports = _port_places(program, works, layouts)
+    constant = {work.output for work in _among_constants(works)}
     lives: dict[int, Life] = {}
     starts: dict[int, int] = {}
     for number, (first, last) in _touched(program, works, layouts).items():
-        if number not in ports:
+        if number not in ports and number not in constant:
             slot = program.slots[number]
             size, start = storage_bytes(slot, layouts[number], np.dtype(slot.dtype).itemsize)
             lives[number], starts[number] = Life(size, first, last), start
     offsets, total = place_tensors(lives)
     return ports | {number: (ARENA, offsets[number] + starts[number]) for number in lives}, total
+
+
+def _among_constants(works: Sequence[Work]) -> list[Work]:
+    """Constants that steps can read where a plan stores them; ONNX Runtime reads the arena alone."""
+    in_float = {slot for work in works if isinstance(work.instruction, op.Float) for slot in work.inputs}
+    return [
+        work for work in works if isinstance(work.instruction, op.Constant) and work.output not in in_float
+    ]
 
 
 def _port_places(

@@ -26,6 +26,8 @@ def macs(program: Program, instruction: Instruction) -> int | None:
     """Multiply-accumulates of one run, 0 for what has none; None for Float whose sizes are unknown."""
     if isinstance(instruction, op.Float):
         return _float_macs(program, instruction)
+    if not instruction.inputs:
+        return 0
     source, result = program.slots[instruction.inputs[0]], program.slots[instruction.outputs[0]]
     return TRAITS[type(instruction)].macs(instruction, source, result)
 

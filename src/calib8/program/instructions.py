@@ -12,6 +12,7 @@ from typing import Final
 
 from calib8.program.ops import (
     borders,
+    constant,
     conv,
     conv_transpose,
     depthwise,
@@ -25,6 +26,7 @@ from calib8.program.ops import (
 )
 from calib8.program.ops.borders import Dequantize as Dequantize
 from calib8.program.ops.borders import Quantize as Quantize
+from calib8.program.ops.constant import Constant as Constant
 from calib8.program.ops.conv import Conv as Conv
 from calib8.program.ops.conv import FullyConnected as FullyConnected
 from calib8.program.ops.conv_transpose import ConvTranspose as ConvTranspose
@@ -72,5 +74,6 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **layer_norm.TRAITS,
     **resize.TRAITS,
     **moves.TRAITS,
+    **constant.TRAITS,
 }
 """What is known of every instruction but ``Float``, whose results only ONNX Runtime knows."""

@@ -15,7 +15,16 @@ from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import CONSTANTS
 from calib8.engine.fuse import Work
 from calib8.engine.layout import dense_strides
-from calib8.program.instructions import Concat, Gather, Pad, Reshape, ResizeNearest, Slice, Transpose
+from calib8.program.instructions import (
+    Concat,
+    Constant,
+    Gather,
+    Pad,
+    Reshape,
+    ResizeNearest,
+    Slice,
+    Transpose,
+)
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,22 @@ def emit_port_copy(buffer: int, number: int, out: Emitter, *, inwards: bool) -> 
     source, target = (port, place_of(number, out)) if inwards else (place_of(number, out), port)
     name = f"{'input' if inwards else 'output'} {slot.name}"
     emit_copy(out, name, source, target, slot.shape, item, exclusive_or=out.shift(number))
+
+
+def stored_constant(work: Work, out: Emitter) -> int:
+    """Byte offset of the codes of a Constant among the constants of the plan."""
+    step = work.instruction
+    assert isinstance(step, Constant)
+    return out.constant(step.values.view(np.uint8) ^ np.uint8(out.shift(work.output)))
+
+
+def emit_constant(work: Work, out: Emitter) -> None:
+    """A Copy from the constants, if the tensor does not lie there."""
+    target = place_of(work.output, out)
+    if target.buffer != CONSTANTS:
+        shape = out.slot(work.output).shape
+        source = Place(CONSTANTS, stored_constant(work, out), tuple(dense_strides(shape)))
+        emit_copy(out, work.name, source, target, shape, 1)
 
 
 def emit_transpose(work: Work, out: Emitter) -> None:
@@ -203,6 +228,7 @@ def _emit_whole(
 
 
 EMIT: Final[Emits] = {
+    Constant: emit_constant,
     Concat: emit_concat,
     ResizeNearest: emit_resize_nearest,
     Pad: emit_pad,

@@ -74,6 +74,7 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.Softmax: pools.softmax,
     op.LayerNorm: pools.layer_norm,
     op.Concat: moves.concat,
+    op.Constant: moves.constant,
     op.ResizeNearest: moves.resize_nearest,
     op.ResizeLinear: moves.resize_linear,
     op.Pad: moves.pad,

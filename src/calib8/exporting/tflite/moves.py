@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from calib8.errors import NoFormError
-from calib8.exporting.tflite.builder import Builder, LayerSums
+from calib8.exporting.tflite.builder import Builder, LayerSums, slot_codes
 from calib8.exporting.tflite.windows import padded
 from calib8.program.instructions import (
     Concat,
+    Constant,
     Gather,
     Pad,
     Reshape,
@@ -100,6 +101,12 @@ def concat(builder: Builder, step: Concat) -> None:
         "CONCATENATION", inputs, [builder.tensor(step.outputs[0])],
         axis=step.axis, fused_activation_function="NONE",
     )  # fmt: skip
+
+
+def constant(builder: Builder, step: Constant) -> None:
+    """A tensor with data."""
+    slot = builder.slot(step.outputs[0])
+    builder.places[step.outputs[0]] = builder.constant(slot.name, step.values, slot_codes(slot))
 
 
 def pad(builder: Builder, step: Pad) -> None:

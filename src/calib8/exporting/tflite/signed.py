@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from calib8.program.instructions import Instruction, Lookup, Pad, Weighted
+from calib8.program.instructions import Constant, Instruction, Lookup, Pad, Weighted
 from calib8.program.program import Program, Slot
 from calib8.program.rules import Codes
 
@@ -45,6 +45,8 @@ def _signed_step(slots: Sequence[Slot], step: Instruction) -> Instruction:
     }
     if isinstance(step, Lookup):
         changed["table"] = (step.table.astype(np.int16) - OFFSET).astype(np.int8)
+    if isinstance(step, Constant):
+        changed["values"] = (step.values.astype(np.int16) - OFFSET).astype(np.int8)
     if isinstance(step, Pad):
         changed["value"] = step.value - OFFSET
     return replace(step, **changed) if changed else step

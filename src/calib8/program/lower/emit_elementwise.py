@@ -20,6 +20,7 @@ from calib8.ops.questions import adds, multiplies
 from calib8.program.instructions import Add, AddSums, Instruction, Maximum, Minimum, Mul, Sub
 from calib8.program.lower.builder import Builder, shape_of, step_name
 from calib8.program.lower.constant_operand import against_constant
+from calib8.program.lower.constant_tensors import constant_tensor
 from calib8.program.lower.constants import is_fixed
 from calib8.program.lower.convert import coded, sums_in_order
 from calib8.program.lower.curves import applied
@@ -49,12 +50,29 @@ def _curve(builder: Builder, node: ir.Node) -> None:
         made = applied(builder, node)
     except NoFormError:
         pair = len(node.inputs) == 2 and not any(map(is_fixed, node.inputs))
-        if not delivered and not (pair and _two_tensors(builder, node)):
+        if not delivered and not (pair and _two_tensors(builder, node)) and not _and_constant(builder, node):
             raise
         return
     if builder.shape(made.source) != shape_of(node.outputs[0]):
         raise NoFormError("it makes its input larger")
     builder.forms[node.outputs[0]] = made
+
+
+def _and_constant(builder: Builder, node: ir.Node) -> bool:
+    """Whether one input is codes and the other a constant in codes; then their instruction is emitted."""
+    sides = [coded(builder, value) for value in node.inputs]
+    known = [side for side in sides if side is not None]
+    if len(sides) != 2 or len(known) != 1 or node.op_type not in BINARY_OPS:
+        return False
+    [form] = known
+    if builder.shape(form) != shape_of(node.outputs[0]):
+        return False
+    other = constant_tensor(builder, node.inputs[sides.index(None)], form.order)
+    if other is None:
+        return False
+    left, right = (other if side is None else side for side in sides)
+    _arithmetic(builder, node, left, right)
+    return True
 
 
 def _two_tensors(builder: Builder, node: ir.Node) -> bool:

@@ -8,6 +8,7 @@ from calib8.errors import NoFormError
 from calib8.model.graph import input_at, int_attribute, ints_attribute
 from calib8.program.instructions import Concat, Reshape, Slice
 from calib8.program.lower.builder import Builder, shape_of, step_name
+from calib8.program.lower.constant_tensors import constants_as_tensors
 from calib8.program.lower.constants import fixed, is_fixed
 from calib8.program.lower.convert import coded, dequantized
 from calib8.program.lower.forms import Coded, Real, Sums
@@ -82,12 +83,14 @@ def _sliced(builder: Builder, source: Coded, starts: list[int], steps: list[int]
 
 
 def concat(builder: Builder, node: ir.Node) -> None:
-    """Inputs of one kind of codes, side by side."""
+    """Inputs of one kind of codes, side by side; constants among them have codes too."""
     value = node.outputs[0]
-    if any(map(is_fixed, node.inputs)):
-        raise NoFormError("one of its inputs is constant")
-    forms = same_codes(builder, node)
-    order = forms[0].order
+    computed = [coded(builder, one) for one in node.inputs if not is_fixed(one)]
+    if not computed or computed[0] is None:
+        raise NoFormError(NOT_CODED if computed else "all of its inputs are constant")
+    order = computed[0].order
+    with constants_as_tensors(builder, node, order):
+        forms = same_codes(builder, node)
     slots = tuple(builder.in_order(form, order).slot for form in forms)
     axis = order.index(int_attribute(node, "axis", 0) % len(order))
     result = builder.codes(value, order, builder.kind(forms[0]))

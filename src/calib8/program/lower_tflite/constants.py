@@ -1,10 +1,4 @@
-"""Constants among activations: a table where one index of the last axis says which, else a slot of their own.
-
-A program has no slots that are filled beforehand. What gives a constant is a table that does not look at
-its input:
-
-    one code of any slot → Gather → [256] → Lookup, row c full of code c → every code → Gather → the constant
-"""
+"""Constants among activations: a table where one index of the last axis says which, else a tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import NoFormError
-from calib8.program.instructions import TRAITS, Gather, Instruction, Lookup, Reshape, Slice
+from calib8.program.instructions import TRAITS, Constant, Instruction, Lookup
 from calib8.program.lower_tflite.builder import Builder, slot_of
 from calib8.program.ops.operand import Operand
 from calib8.program.program import Slot
@@ -35,13 +29,8 @@ def coded_constant(builder: Builder, place: int) -> Operand:
     return Operand(slot, codes)
 
 
-def written(builder: Builder, place: int, source: int) -> int:
-    """The slot of a constant, written by instructions; of any other tensor its slot.
-
-    Args:
-        builder: the program.
-        place: of the tensor.
-        source: a slot of codes that is written already; what it holds does not matter.
+def written(builder: Builder, place: int) -> int:
+    """The slot of a constant, which an instruction writes; of any other tensor its slot.
 
     Raises:
         NoFormError: no constant of 8-bit codes.
@@ -49,21 +38,8 @@ def written(builder: Builder, place: int, source: int) -> int:
     if place in builder.numbers or builder.tensor(place).data is None:
         return builder.number(place)
     constant = coded_constant(builder, place)
-    slot, low = constant.slot, np.iinfo(constant.data.dtype).min
-    like, rank = builder.slots[source], len(builder.slots[source].shape)
-    one, line = builder.between(like, (1,) * rank, "one"), builder.between(like, (1,), "one")
-    many, every = builder.between(like, (256,), "many"), builder.between(slot, (256,), "codes")
-    flat, number = builder.between(slot, (constant.data.size,), "flat"), builder.add(slot)
-    rows = np.repeat(np.arange(low, low + 256).astype(slot.dtype)[:, None], 256, axis=1)
-    indices = constant.data.reshape(-1).astype(np.int32) - low
-    builder.steps += [
-        Slice(slot.name, (source,), (one,), (0,) * rank, (1,) * rank),
-        Reshape(slot.name, (one,), (line,)),
-        Gather(slot.name, (line,), (many,), 0, np.zeros(256, np.int32)),
-        Lookup(slot.name, (many,), (every,), rows, "Constant"),
-        Gather(slot.name, (every,), (flat,), 0, indices),
-        Reshape(slot.name, (flat,), (number,)),
-    ]
+    number = builder.add(constant.slot)
+    builder.steps.append(Constant(constant.slot.name, (), (number,), constant.data))
     builder.numbers[place] = number
     return number
 

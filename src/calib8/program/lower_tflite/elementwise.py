@@ -110,5 +110,5 @@ def _binary(builder: Builder, operator: Operator, make: Callable[[Ports], Instru
         fixed = coded_constant(builder, (left, right)[place])
         if against_constant(builder, make((name, (), output)), x, fixed, place):
             return
-        written(builder, (left, right)[place], x)
+        written(builder, (left, right)[place])
     builder.steps.append(make((name, (builder.number(left), builder.number(right)), output)))

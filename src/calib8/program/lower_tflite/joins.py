@@ -19,10 +19,9 @@ def concatenation(builder: Builder, operator: Operator) -> None:
     source = next((place for place in operator.inputs if not builder.is_constant(place)), None)
     if source is None:
         raise NoFormError("all of its inputs are constant")
-    start = builder.number(source)
     builder.codes(source)
     for place in operator.inputs:
-        written(builder, place, start)
+        written(builder, place)
     parts = tuple(_in_codes_of(builder, place, y) for place in operator.inputs)
     axis, rank = int(operator.options["axis"]), len(y.shape)  # type: ignore[arg-type]
     if not -rank <= axis < rank:

@@ -42,9 +42,8 @@ def pack(builder: Builder, operator: Operator) -> None:
     source = next((place for place in operator.inputs if not builder.is_constant(place)), None)
     if source is None:
         raise NoFormError("all of its inputs are constant")
-    start = builder.number(source)
     for place in operator.inputs:
-        written(builder, place, start)
+        written(builder, place)
     parts = [_layer(builder, operator, place, axis, target) for place in operator.inputs]
     if len(parts) != slot.shape[axis]:
         raise NoFormError(f"it packs {len(parts)} tensors into {slot.shape[axis]}")

@@ -14,6 +14,7 @@ computes, in NumPy. ``calib8.program.instructions`` lists all of them.
     layer_norm       rows with mean 0 and spread 1
     softmax, resize  as they say
     moves            codes moved, not changed
+    constant         codes that never change
     floats           nodes that ONNX Runtime runs
 
     instruction, step, operand       what an instruction has; with its slots; while it runs

@@ -1,0 +1,54 @@
+"""Codes that never change as a tensor among others: position embeddings, class tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from calib8.program.ops.instruction import Instruction
+from calib8.program.ops.kinds import CODES, Takes
+from calib8.program.ops.operand import Operand
+from calib8.program.ops.reach import Interval
+from calib8.program.ops.shapes import Shape
+from calib8.program.ops.step import Step
+from calib8.program.ops.traits import Traits
+from calib8.program.rules import Codes
+from calib8.program.slot import Slot
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Instruction):
+    """Writes the same codes in every run; it reads nothing.
+
+    Attributes:
+        values: the codes, of the slot's shape and type.
+    """
+
+    values: Codes
+
+
+def constant(step: Constant, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
+    """The codes."""
+    return step.values
+
+
+def _shape(step: Step, instruction: Constant) -> tuple[Shape, ...]:
+    return (instruction.values.shape,)
+
+
+def _no_sums(step: Step, instruction: Constant, inputs: Sequence[Interval]) -> None:
+    """Codes are no sums."""
+
+
+def _check_type(step: Step, instruction: Constant) -> None:
+    held, wanted = instruction.values.dtype.name, step.output.dtype
+    if held != wanted:
+        raise step.error(f"holds {held} for {wanted} codes", "Both must be of one type")
+
+
+TRAITS: Final[dict[type[Instruction], Traits]] = {
+    Constant: Traits(Takes((), CODES), _shape, constant, reach=_no_sums, check=_check_type),
+}
