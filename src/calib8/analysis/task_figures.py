@@ -6,7 +6,7 @@ else of the first model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,11 +17,13 @@ from calib8.errors import UsageError
 from calib8.model.runtime import Arrays, Session
 from calib8.parameters import parameter
 from calib8.tasks.branches import Meaning
+from calib8.tasks.countable import CURE_OF_PAIRS, why_no_pairs
 from calib8.tasks.judged import Records
 from calib8.tasks.judges.classes import ClassTruth
 from calib8.tasks.judges.find import AnyJudge, find_judge
 from calib8.tasks.judges.interface import Array, Kept, TaskFigures, split_samples
 from calib8.tasks.judges.own import OwnJudge, own_figures, own_score
+from calib8.tasks.label_doubts import is_found, not_found
 from calib8.tasks.truths import OF_IMAGES, Truths
 
 Opener = Callable[[AnyJudge, int], Truths]
@@ -90,10 +92,15 @@ class TaskRecords:
         """Of the task."""
         return self._task if isinstance(self._task, str) else self._task.task
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Sentences about labels that are odd."""
-        return () if self._truths is None else self._truths.remarks
+    def warnings(self, told: Sequence[TaskFigures | None]) -> list[tuple[str, ...]]:
+        """Sentences about what is odd, for every model: about labels with the first one.
+
+        Args:
+            told: the figures of all, see ``told``.
+        """
+        of_labels = (*self._without_pairs(), *(() if self._truths is None else self._truths.remarks))
+        doubts = doubts_of(told, self._reference)
+        return [(*(of_labels if index == 0 else ()), *doubt) for index, doubt in enumerate(doubts)]
 
     def add(self, batch: Batch, results: Outputs) -> None:
         """Judges what every model gave for a batch; None is passed over.
@@ -110,6 +117,15 @@ class TaskRecords:
             for sample in self._waiting:
                 self._add_sample(sample)
             self._waiting.clear()
+
+    def _without_pairs(self) -> Iterator[str]:
+        """Why labels of embeddings tell nothing, where they do not."""
+        records = next(
+            (model.with_labels.in_order() for model in self._models if model.with_labels.records), []
+        )
+        if self.name == "embed" and records:
+            why = why_no_pairs([record.label for record in records])
+            yield from [f"labels do not count: {why}. {CURE_OF_PAIRS}"] if why else []
 
     def _known_judge(self, feeds: Arrays) -> bool:
         """Whether there is a judge: the first sample that has an output of every kind tells it."""
@@ -191,6 +207,17 @@ class TaskRecords:
         return [_with_ratio(one, self._reference, found) if one.samples else None for one in found]
 
 
+def doubts_of(found: Sequence[TaskFigures | None], reference: int | None) -> list[tuple[str, ...]]:
+    """What is to be doubted of each model: labels that the float one, or without it any, does not find."""
+    who = "it" if reference is None else "FP32 itself"
+    return [
+        tuple(filter(None, (not_found(one.task, one.against_labels, who),)))
+        if one is not None and reference in (None, index)
+        else ()
+        for index, one in enumerate(found)
+    ]
+
+
 def _digest(batch: Batch, row: int) -> str:
     """SHA-256 of what one sample holds."""
     many = len(batch.names) > 1
@@ -199,11 +226,11 @@ def _digest(batch: Batch, row: int) -> str:
 
 
 def _with_ratio(one: TaskFigures, reference: int | None, found: Sequence[TaskFigures]) -> TaskFigures:
-    """With the share of FP32's mAP that is left, where labels tell both."""
+    """With the share of FP32's mAP that is left, where FP32 finds what is labelled."""
     if reference is None or one is found[reference]:
         return one
     whole, part = found[reference].against_labels.get("map"), one.against_labels.get("map")
-    if not whole or part is None:
+    if whole is None or part is None or not is_found(one.task, found[reference].against_labels):
         return one
     labels: Mapping[str, float] = {**one.against_labels, "map_ratio": part / whole}
     return TaskFigures(one.task, one.against_float, labels, one.samples)

@@ -74,6 +74,7 @@ class Tuning:
         notes: what else there is to know.
         latencies: milliseconds of a run in the model of each trial, the median of several; empty where
             nothing was timed.
+        float_map: mAP@[.5:.95] of the float model by labels of objects, 0 … 1; None without them.
     """
 
     promise: Promise
@@ -88,6 +89,7 @@ class Tuning:
     complete: bool
     notes: tuple[str, ...]
     latencies: tuple[float, ...] = ()
+    float_map: float | None = None
 
     def __repr__(self) -> str:
         """One line: the promise, what the best model does, and what it costs."""
@@ -373,4 +375,5 @@ def _told(
     return Tuning(
         promise, best.kept, best, tuple(folder.trials), path, folder.path,
         judge.float_top1, parts.calibrating.count or 0, best.figures.samples, complete, tuple(notes),
+        float_map=judge.float_map,
     )  # fmt: skip
