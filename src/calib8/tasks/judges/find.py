@@ -21,6 +21,7 @@ from calib8.tasks.judges.find_detection_head import find_detection_head
 from calib8.tasks.judges.interface import TASKS, Array, Judge
 from calib8.tasks.judges.keypoints import KeypointJudge
 from calib8.tasks.judges.masks import MaskJudge, find_mask_head
+from calib8.tasks.judges.named_places import check_whole
 from calib8.tasks.kinds import Kind
 
 AnyJudge = Judge[Any, Any, Any]
@@ -83,6 +84,8 @@ def find_judge(
         return MaskJudge(replace(mask, output=places[mask.output]))
     if task == "keypoints":
         points = find_point_head(names, outputs, picture_size(feeds, task))
+        if points.layout != "columns" and meaning is not None:
+            check_whole(task, meaning, _KINDS[task])
         return KeypointJudge(replace(points, output=places[points.output]))
     if task == "embed":
         vector = find_embedding(names, outputs)
@@ -101,8 +104,10 @@ def _told_outputs(task: str, names: Sequence[str], meaning: Meaning) -> list[int
     ones.
 
     Raises:
-        UsageError: several are as sure as each other.
+        UsageError: several are as sure as each other, or the user named a part of one.
     """
+    if task != "keypoints":  # boxes and scores may lie beside them
+        check_whole(task, meaning, _KINDS[task])
     whole = [
         branch for branch in meaning.branches if len(branch.pieces) == 1 and branch.pieces[0].axis is None
     ]
