@@ -25,6 +25,7 @@ from calib8.tasks.judges.interface import Array, Kept, TaskFigures, split_sample
 from calib8.tasks.judges.own import OwnJudge, own_figures, own_score
 from calib8.tasks.label_doubts import is_found, not_found
 from calib8.tasks.truths import OF_IMAGES, Truths
+from calib8.tasks.unvarying import Varying, unvarying_outputs
 
 Opener = Callable[[AnyJudge, int], Truths]
 """Reads labels for a judge and a number of classes."""
@@ -84,6 +85,7 @@ class TaskRecords:
         self._truths: Truths | None = None
         self._models = [_Model() for _ in sessions]
         self._waiting: list[_Sample] = []
+        self._varying = Varying()
         if self.name in OF_IMAGES and labels is None:
             self._check_comparable()
 
@@ -100,6 +102,8 @@ class TaskRecords:
         """
         of_labels = (*self._without_pairs(), *(() if self._truths is None else self._truths.remarks))
         doubts = doubts_of(told, self._reference)
+        if self._varying.never and self._reference is not None:
+            doubts[self._reference] = (unvarying_outputs(self._varying.samples), *doubts[self._reference])
         return [(*(of_labels if index == 0 else ()), *doubt) for index, doubt in enumerate(doubts)]
 
     def add(self, batch: Batch, results: Outputs) -> None:
@@ -166,6 +170,9 @@ class TaskRecords:
         truth = self._truth(judge, sample.label, name)
         answers = [None if one is None else judge.read(one, name) for one in sample.outputs]
         expected = None if self._reference is None else answers[self._reference]
+        whole = None if self._reference is None else sample.outputs[self._reference]
+        if whole is not None:
+            self._varying.add(_read_by(judge, whole))
         for index, (answer, model) in enumerate(zip(answers, self._models, strict=True)):
             if answer is None:
                 continue
@@ -177,8 +184,13 @@ class TaskRecords:
                 model.with_float.records.append((sample.key, record))
 
     def beside_float(self, index: int) -> Records | None:
-        """What is kept of a model with FP32's answers as the truth; None where it was not judged so."""
+        """What is kept of a model with FP32's answers as the truth.
+
+        None where it was not judged so, or where these answers are the same for every sample.
+        """
         records = self._models[index].with_float
+        if self._varying.never:
+            return None
         return Records(self._judge, records.in_order()) if self._judge and records.records else None
 
     def told(self) -> list[TaskFigures | None]:
@@ -198,7 +210,7 @@ class TaskRecords:
         found = [
             TaskFigures(
                 judge.task,
-                judge.figures(model.with_float.in_order()),
+                {} if self._varying.never else judge.figures(model.with_float.in_order()),
                 judge.figures(model.with_labels.in_order()),
                 model.samples,
             )
@@ -216,6 +228,12 @@ def doubts_of(found: Sequence[TaskFigures | None], reference: int | None) -> lis
         else ()
         for index, one in enumerate(found)
     ]
+
+
+def _read_by(judge: AnyJudge, outputs: list[Array]) -> list[Array]:
+    """The output that a judge reads; all of them where that is not one alone."""
+    place = getattr(getattr(judge, "head", judge), "output", None)
+    return outputs if place is None else [outputs[place]]
 
 
 def _digest(batch: Batch, row: int) -> str:

@@ -4,7 +4,8 @@
     part ──► records of every sample, FP32 as the truth ──► figures ──► the word of the worst figure
 
 A part whose meaning is guessed, that nothing is known to decode, or that is not finite in INT8 is not judged
-so; one with too few objects has no word (``calib8.tasks.limits``).
+so, nor is one that FP32 has the same for every sample and that INT8 keeps; one with too few objects has no
+word (``calib8.tasks.limits``).
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judged import Inputs, Records, Runs, judged_records
 from calib8.tasks.judges.ctc import LineRecord
+from calib8.tasks.judges.interface import Array
 from calib8.tasks.judges.masks import MaskJudge, pixels_of
 from calib8.tasks.judges.objects import ObjectRecord
 from calib8.tasks.kinds import Kind
 from calib8.tasks.limits import FEWEST, FIGURE_LIMITS, State, badness, excess, state_by
+from calib8.tasks.unvarying import is_unvarying
 
 LARGE_ENOUGH: Final = 1000
 """Points of a class that make its IoU tell something: of a round region of so many a border that moves by a
@@ -104,9 +107,12 @@ def task_verdicts(
             [branch] = part.branches
             left, right = ([branch.of(outputs) for outputs in runs] for runs in (expected, found))
             kept = judged_records(part.task, [branch.name], left, right, inputs)
-        if kept is not None:
-            names_read = [branch.name for branch in part.branches]
-            verdicts.append(records_verdict(part.name, part.task, names_read, kept))
+        if kept is None:
+            continue
+        told = records_verdict(part.name, part.task, [branch.name for branch in part.branches], kept)
+        lost = told.state in ("damaged", "ruined")
+        if lost or not is_unvarying([_held(part, outputs) for outputs in expected]):
+            verdicts.append(told)
     return tuple(verdicts)
 
 
@@ -123,8 +129,13 @@ def _parts(meaning: Meaning) -> Iterator[_Part]:
 
 
 def _finite(part: _Part, found: Runs) -> bool:
-    arrays = (array for branch in part.branches for outputs in found for array in branch.of(outputs))
+    arrays = (array for outputs in found for array in _held(part, outputs))
     return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def _held(part: _Part, outputs: Sequence[Array]) -> list[Array]:
+    """What a part is read from, of one run."""
+    return [array for branch in part.branches for array in branch.of(outputs)]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from calib8.tasks.limits import LIMITS as LIMITS
 from calib8.tasks.limits import SIGNALS as SIGNALS
 from calib8.tasks.limits import State as State
 from calib8.tasks.task_verdicts import TaskVerdict, agreement_verdict
+from calib8.tasks.unvarying import SAME, is_unvarying
 
 WORDS: Final[Mapping[State, str]] = {
     "kept": "kept",
@@ -41,6 +42,7 @@ class BranchVerdict:
         text: the figure in words.
         excess: the figure's, see ``calib8.tasks.limits``.
         few: how many of its objects there were to count, where these were too few; 0: enough, or not counted.
+        unvarying: FP32's is the same for every sample: what INT8 keeps of it proves nothing, loss does.
     """
 
     name: str
@@ -50,6 +52,7 @@ class BranchVerdict:
     text: str
     excess: float = 0.0
     few: int = 0
+    unvarying: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,15 @@ def verdict_of(
 
 def _of_branch(branch: Branch, expected: Runs, found: Runs, *, counted: bool) -> BranchVerdict:
     """Of one branch; not by what is counted where a judge has said that there is too little to count."""
+    told = _by_figures(branch, expected, found, counted=counted)
+    if not is_unvarying([branch.of(outputs) for outputs in expected]):
+        return told
+    if told.state in ("damaged", "ruined"):
+        return replace(told, unvarying=True)
+    return BranchVerdict(branch.name, branch.kind, "unknown", None, SAME, unvarying=True)
+
+
+def _by_figures(branch: Branch, expected: Runs, found: Runs, *, counted: bool) -> BranchVerdict:
     told = kept(branch, expected, found)
     count, note = told.counted or 0, ""
     if counted and 0 < count < FEWEST:
@@ -191,6 +203,8 @@ def with_agreement(verdict: Verdict, share: float, count: int) -> Verdict:
         count: how many there are.
     """
     told = verdict.deciding
+    if any(one.unvarying for one in verdict.branches):
+        return verdict
     if len(told) != 1 or count < max(FEWEST, verdict.samples) or not _of_classes(told[0]):
         return verdict
     [part] = told

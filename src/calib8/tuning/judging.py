@@ -28,6 +28,7 @@ from calib8.progress import Progress, SampleCounter
 from calib8.session.prepared import NATIVE
 from calib8.tasks.branches import Meaning
 from calib8.tasks.figures import energies_of
+from calib8.tasks.unvarying import CHECK_OF_UNVARYING, Varying
 from calib8.tuning.evidence import change_bound, losses, margins, ratio_bound_db, runner_up
 from calib8.tuning.promise import PARAMETERS, Promise
 from calib8.tuning.task_evidence import TaskEvidence, Wanted
@@ -233,14 +234,23 @@ class Judge:
         """Runs a model of the same network on every sample.
 
         Raises:
+            UsageError: the float model gives the same for all samples: every promise would be kept.
             Calib8Error: it cannot be run, a sample cannot be read, or the data lack what the promise needs.
         """
-        session, seen = self._opened(model), _Seen()
+        session, seen, varying = self._opened(model), _Seen(), Varying()
         counter = SampleCounter("judging", self._dataset.count, self._progress)
         with closing(finite_only(batches(self._dataset, 1, self._threads))) as pieces:
             for index, piece in enumerate(pieces):
-                self._add(seen, self._expected(index, piece), session.run(piece.inputs), piece, session)
+                expected = self._expected(index, piece)
+                self._add(seen, expected, session.run(piece.inputs), piece, session)
+                varying.add(expected)
                 counter(len(piece.names))
+        if varying.never:
+            option = parameter(PARAMETERS[self._promise.kind], self._promise.value)
+            problem = (
+                f"proves nothing: FP32's outputs are the same for all {varying.samples} samples that judge"
+            )
+            raise UsageError(option, problem, CHECK_OF_UNVARYING)
         return self._told(seen)
 
     def _opened(self, model: ir.Model) -> Session:

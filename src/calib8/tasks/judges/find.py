@@ -80,7 +80,7 @@ def find_judge(
     places = list(range(len(names))) if meaning is None else _told_outputs(task, names, meaning)
     names, outputs = [names[place] for place in places], [outputs[place] for place in places]
     if task == "segment":
-        mask = find_mask_head(names, outputs)
+        mask = find_mask_head(names, outputs, _known_size(feeds))
         return MaskJudge(replace(mask, output=places[mask.output]))
     if task == "keypoints":
         points = find_point_head(names, outputs, picture_size(feeds, task))
@@ -135,6 +135,14 @@ def _check_telling(task: str, names: Sequence[str], outputs: Sequence[Array]) ->
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             problem = f"output {name} is not finite for the first sample"
             raise UsageError(parameter("task", task), problem, cure)
+
+
+def _known_size(feeds: Mapping[str, npt.NDArray[np.generic]]) -> tuple[int, int] | None:
+    """That of the picture, None where it is not known."""
+    try:
+        return picture_size(feeds, "segment")
+    except UsageError:
+        return None
 
 
 def picture_size(feeds: Mapping[str, npt.NDArray[np.generic]], task: str) -> tuple[int, int]:
