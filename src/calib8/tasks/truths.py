@@ -22,6 +22,7 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.text_labels import read_texts
 from calib8.data.yolo_labels import read_yolo
 from calib8.errors import DataError, UsageError
+from calib8.number_texts import count
 from calib8.parameters import entry, parameter
 from calib8.tasks.countable import check_objects, check_pixels
 from calib8.tasks.judges.ctc import CtcJudge
@@ -135,7 +136,8 @@ def _numbered(coco: CocoLabels, judge: AnyJudge, class_count: int, labels: Path)
     if not listed and class_count in (0, len(ids)):
         return dict(coco.objects)
     if not listed and class_count != int(ids.max(initial=0)) + 1:
-        problem = f"has {len(ids)} categories, the model {class_count} classes: labels of another model"
+        has, model = count(len(ids), "category", "categories"), count(class_count, "class", "classes")
+        problem = f"has {has}, the model {model}: labels of another model"
         raise DataError(str(labels), problem, "List all categories that the model was trained on")
     return {
         file: Objects(ids[one.classes], one.boxes, one.areas, one.crowd, one.points)
@@ -199,7 +201,9 @@ def _mask_reader(judge: MaskJudge, labels: Path, pictures: Pictures) -> Callable
             classes = np.where(classes == VOID, LEFT_OUT, classes)
             most = judge.head.classes
             if most is not None and int(classes.max(initial=0)) >= most:
-                problem = f"holds the class {int(classes.max())}, the model has {most} classes"
+                problem = (
+                    f"holds the class {int(classes.max())}, the model has {count(most, 'class', 'classes')}"
+                )
                 raise DataError(
                     str(path), problem, "Give labels of the classes that the model was trained on"
                 )

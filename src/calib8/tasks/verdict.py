@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from calib8.parameters import Text, with_both
+from calib8.parameters import Text, parameter, with_both
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.kept import Runs, kept, signal_kept
 from calib8.tasks.kinds import Kind
@@ -141,6 +141,14 @@ def unjudged(why: str) -> Verdict:
     return Verdict("unknown", (), 0, why=why)
 
 
+def why_unjudged(meaning: Meaning) -> str:
+    """Why no branch is judged, where none is."""
+    if not meaning.branches:
+        return "what the outputs mean is not known"
+    by_user = any(kind == "unused" for _, kind in meaning.said)
+    return "all outputs are unused" + (f", as {parameter('branches')} says" if by_user else "")
+
+
 def verdict_of(
     meaning: Meaning,
     expected: Runs,
@@ -158,7 +166,7 @@ def verdict_of(
         shared: the samples are those that made the model.
     """
     if not expected or not (meaning.judged or tasks):
-        return unjudged("no sample was held back" if meaning.judged else "no output is judged")
+        return unjudged("no sample was held back" if meaning.judged else why_unjudged(meaning))
     few = {name for task in tasks if task.state == "unknown" for name in task.branches}
     branches = [_of_branch(one, expected, found, counted=one.name not in few) for one in meaning.judged]
     branches.sort(key=lambda one: badness(one.state))
