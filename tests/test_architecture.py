@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "calib8"
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
     {"parameters"},
-    {"addresses", "errors", "number_texts"},
+    {"addresses", "errors", "number_texts", "type_texts"},
     {
         "files",
         "notebook",

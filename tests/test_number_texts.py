@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
+from collections import OrderedDict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from calib8.number_texts import NOTHING, count, decibels, decibels_cell, percent, percent_cell
+from calib8.type_texts import a_type
 
 SOURCE = Path(__file__).parents[1] / "src" / "calib8"
 
@@ -63,3 +66,14 @@ def _text_made_by(node: ast.stmt) -> str:
     if isinstance(node, ast.FunctionDef) and isinstance(node.returns, ast.Name) and node.returns.id == "str":
         return node.name
     return ""
+
+
+def test_types_have_their_article() -> None:
+    words = [a_type(value) for value in (3, 3.0, [], {}, np.zeros(2), object(), "text", OrderedDict())]
+    assert words == [
+        "an int", "a float", "a list", "a dict", "an ndarray", "an object", "a str", "an OrderedDict",
+    ]  # fmt: skip
+
+
+def test_counts_of_nouns_without_a_plain_plural() -> None:
+    assert [count(number, "class", "classes") for number in (1, 2)] == ["1 class", "2 classes"]

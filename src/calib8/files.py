@@ -13,6 +13,7 @@ from typing import Final
 
 from calib8.addresses import is_address
 from calib8.errors import Calib8Error, ModelError, OutputError, PlaceError, UsageError
+from calib8.type_texts import a_type
 
 WRITTEN_MODELS: Final = (".onnx", ".tflite")
 """Suffixes of the INT8 models that are written."""
@@ -126,7 +127,7 @@ def output_file(path: str | os.PathLike[str]) -> Path:
             process prints to.
     """
     if not _is_path(path):
-        raise OutputError("path", f"is a {type(path).__name__}", "Give the path of a file")
+        raise OutputError("path", f"is {a_type(path)}", "Give the path of a file")
     name = os.fspath(path)
     try:
         found = os.stat(path)  # noqa: PTH116 - of the end of all links

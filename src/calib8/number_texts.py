@@ -15,9 +15,9 @@ NOTHING: Final = "–"
 """Stands where a figure is not known."""
 
 
-def count(number: int, noun: str) -> str:
-    """``1 image``, ``1,200 images``; for nouns with a plain plural."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def count(number: int, noun: str, several: str = "") -> str:
+    """``1 image``, ``1,200 images``; ``several`` where the plural is not plain."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
 
 
 def percent(share: float | None, digits: int = 2) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import UsageError
+from calib8.type_texts import a_type
 
 MOST_ELEMENTS: Final = 2**31 - 1
 """Of one input; more is a mistake."""
@@ -45,7 +46,7 @@ def checked_sizes(shapes: object) -> dict[str, tuple[int, ...]]:
     if shapes is None:
         return {}
     if not isinstance(shapes, Mapping):
-        raise UsageError("shapes", f"are a {type(shapes).__name__}", "Give a dict: input name → sizes")
+        raise UsageError("shapes", f"are {a_type(shapes)}", "Give a dict: input name → sizes")
     return {name: _whole_numbers(name, sizes) for name, sizes in shapes.items()}
 
 

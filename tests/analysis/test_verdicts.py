@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from calib8.analysis.verdicts import Verdicts
 from calib8.data.batches import Batch
 from calib8.data.fingerprints import array_fingerprint
 from calib8.tasks.branches import Branch, Meaning, Piece
+from calib8.tasks.verdict import verdict_of
 from detector_nets import detector, pictures
 
 Array = npt.NDArray[np.float32]
@@ -124,6 +126,16 @@ def test_what_is_not_known_is_not_judged() -> None:
     assert reference.verdict is None
     assert judged.verdict is not None and judged.verdict.state == "unknown"
     assert judged.verdict.text == "not judged: what the outputs mean is not known"
+
+
+def test_what_the_user_calls_unused_is_not_judged() -> None:
+    outputs, piece = normal(30, 4), Piece("y", 0)
+    unused = Meaning((Branch("unused", "unused", (piece,), "named", ""),), said=((piece, "unused"),))
+    _, judged = gathered(unused, outputs, outputs).beside(evaluations(30), None)
+    assert judged.verdict is not None
+    assert judged.verdict.text == "not judged: all outputs are unused, as branches says"
+    found = verdict_of(replace(unused, said=()), [[outputs]], [[outputs]])
+    assert found.text == "not judged: all outputs are unused"
 
 
 def test_outputs_that_are_not_finite_are_ruined() -> None:

@@ -73,8 +73,11 @@ def test_boxes_beyond_the_picture_are_cut_and_told(tmp_path: Path) -> None:
     labels = read_coco(written(tmp_path, content), FILES)
     assert labels.objects["a.jpg"].boxes.tolist() == [[190, 90, 200, 99], [0, 0, 4.5, 6]]
     [remark] = labels.remarks
-    assert remark.startswith("1 boxes reach beyond their picture and are cut, such as ")
-    assert "a.jpg, annotation 1" in remark
+    assert remark.startswith("1 box reaches beyond its picture and is cut: ")
+    assert remark.endswith("a.jpg, annotation 1")
+    content["annotations"][1]["bbox"] = [-9, 0, 15, 6]
+    [remark] = read_coco(written(tmp_path, content), FILES).remarks
+    assert remark.startswith("2 boxes reach beyond their picture and are cut, such as ")
 
 
 def spoilt(change: Callable[[Document], Any]) -> Document:
@@ -179,7 +182,9 @@ def test_yolo_boxes_beyond_the_picture(tmp_path: Path) -> None:
         ("cat .5 .5 .1 .1", False, "are not numbers"),
         ("1.5 .5 .5 .1 .1", False, "'1.5' is not a class number"),
         ("-1 .5 .5 .1 .1", False, "'-1' is not a class number"),
-        ("nan .5 .5 .1 .1", False, "is not a class number"),
+        ("nan .5 .5 .1 .1", False, "line 1: holds 'nan', which is not a finite number"),
+        ("0 nan .5 .1 .1", False, "line 1: holds 'nan', which is not a finite number"),
+        ("0 .5 .5 .1 inf", False, "line 1: holds 'inf', which is not a finite number"),
         ("0 .5 .5 .1", False, "holds 4 numbers"),
         ("0 .5 .5 .1 .1 .9", False, "holds 6 numbers"),
         ("0 320 240 50 50", False, "which is not a part of a picture but pixels"),
@@ -233,10 +238,13 @@ def test_sizes_are_those_of_the_upright_picture(tmp_path: Path) -> None:
 
 def test_one_text_file_is_no_folder_of_them(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("0 0.5 0.5 0.2 0.2\n")
-    with pytest.raises(
-        DataError, match=r"a\.txt: is one text file.*Give the folder of YOLO text files, such as"
-    ):
-        read_coco(tmp_path / "a.txt", FILES)
+    (tmp_path / "labels.txt").write_text("a.jpg 0\n")
+    said = {"a": f"the folder of the YOLO text files, '{tmp_path}'", "labels": "a folder of YOLO text files"}
+    for name, cure in said.items():
+        with pytest.raises(DataError, match=rf"{name}\.txt: is one text file.* Give {cure}") as caught:
+            read_coco(tmp_path / f"{name}.txt", FILES)
+        assert str(caught.value).count(" Give ") == 1
+        assert str(caught.value).endswith("or a JSON file of COCO's form.")
 
 
 @pytest.mark.parametrize("name", ["labels", "coco.json"])

@@ -39,6 +39,14 @@ def picture(objects: list[tuple[int, float, float]]) -> Any:
     return rows.T[None]
 
 
+def apart(samples: list[Any]) -> list[Any]:
+    """Samples that differ: the middle of a box without an object lies elsewhere in each."""
+    found = [one.copy() for one in samples]
+    for index, one in enumerate(found):
+        one[0, 0, -1] += index / 8
+    return found
+
+
 def judged(expected: list[Any], found: list[Any], meaning: Meaning = DETECTOR) -> TaskVerdict:
     [told] = task_verdicts(
         meaning, ["y"], [[one] for one in expected], [[one] for one in found], [FED] * len(expected)
@@ -55,7 +63,7 @@ def detected(lost: int, pictures: int = 20, moved: float = 0.0, new: int = 0) ->
         coded[index % pictures][4] = (number, 0.1, moved)
     for index in range(new):
         coded[index % pictures].append((1, 0.3, 0.0))
-    return judged([picture(one) for one in real], [picture(one) for one in coded])
+    return judged(apart([picture(one) for one in real]), apart([picture(one) for one in coded]))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +111,9 @@ def test_boxes_that_moved_are_found_and_yet_damaged() -> None:
 
 
 def test_too_few_objects_leave_the_word_to_the_signal() -> None:
-    real, coded = ([[picture([(0, score, 0.0), (1, score, 0.0)])] for _ in range(10)] for score in (0.8, 0.7))
+    real, coded = (
+        [[one] for one in apart([picture([(0, score, 0.0), (1, score, 0.0)])] * 10)] for score in (0.8, 0.7)
+    )
     tasks = task_verdicts(DETECTOR, ["y"], real, coded, [FED] * 10)
     assert [(one.state, one.counted, dict(one.figures)) for one in tasks] == [("unknown", 20, {})]
     verdict = verdict_of(DETECTOR, real, coded, tasks)
@@ -228,14 +238,15 @@ def test_points_by_their_similarity() -> None:
     meaning = Meaning((branch("keypoints"),), "keypoints")
     for d, word in ((0.4, "kept"), (1.0, "damaged"), (2.1, "ruined")):
         moved = face + np.array([0.026 * np.sqrt(area) * d, 0.0])
-        told = judged([face.reshape(1, 136)] * 3, [moved.reshape(1, 136)] * 3, meaning)
+        faces = [[one.reshape(1, 136) + k for k in range(3)] for one in (face, moved)]
+        told = judged(*faces, meaning)
         assert told.figures["oks"] == pytest.approx(np.exp(-(d**2) / 8.0)) and told.state == word
         assert told.counted == 3
 
 
 def test_every_head_is_judged_alone_and_what_is_guessed_not_at_all() -> None:
     heads = (branch("logits", Piece("a", 0)), branch("logits", Piece("b", 1)), branch("other", Piece("c", 2)))
-    real = [[np.eye(5)[[k % 5]], np.eye(3)[[k % 3]], np.ones((1, 2))] for k in range(30)]
+    real = [[np.eye(5)[[k % 5]], np.eye(3)[[k % 3]], np.ones((1, 2)) + k] for k in range(30)]
     coded = [[one[0], np.eye(3)[[0]], one[2]] for one in real]
     told = task_verdicts(Meaning(heads, "classify"), ["a", "b", "c"], real, coded, [FED] * 30)
     assert [(one.name, one.state) for one in told] == [("a", "kept"), ("b", "ruined")]

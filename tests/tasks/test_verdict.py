@@ -101,10 +101,10 @@ def test_the_rest_is_told_in_decibels() -> None:
 def test_the_worst_branch_gives_the_verdict() -> None:
     meaning = Meaning((branch("boxes", 0), branch("scores", 1)), "detect")
     boxes, scores = RNG.uniform(0.0, 300.0, (1, 4, 90)), RNG.beta(0.3, 1.0, (1, 3, 90))
-    expected = [[boxes, scores]] * 3
+    expected = [[np.roll(boxes, place, 2), np.roll(scores, place, 2)] for place in range(3)]
     states = []
     for noise, gain in ((0.0, 1.0), (0.0, 0.9), (0.0, 0.3), (200.0, 1.0)):
-        found = [[boxes + RNG.normal(0.0, noise or 1e-9, boxes.shape), scores * gain]] * 3
+        found = [[one + RNG.normal(0.0, noise or 1e-9, one.shape), other * gain] for one, other in expected]
         verdict = verdict_of(meaning, expected, found)
         states.append(verdict.state)
         assert verdict.branches[0].state == verdict.state and verdict.samples == 3

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnxruntime as ort
 import pytest
 from PIL import Image
 from tuned_nets import even_net, inputs, one_coarse_layer
@@ -174,30 +175,81 @@ def test_a_judge_that_fails_names_the_sample(tmp_path: Path) -> None:
         tuned(tmp_path, even_net(), judge=lambda a, b: None, min_score=0.5)
 
 
-def test_labels_of_boxes_judge_both_models(tmp_path: Path) -> None:
-    """Labels that say what FP32 finds: the ratio is that of its own boxes."""
-    folder = tmp_path / "images"
+PICTURES = calib8.Preprocess(resize="none", mean=(128.0,), scale=(1 / 128,))
+
+
+def pictures(folder: Path) -> Path:
+    """24 pictures of 6 × 6."""
     folder.mkdir()
-    rng, images, boxes = np.random.default_rng(3), list[dict[str, Any]](), list[dict[str, Any]]()
+    rng = np.random.default_rng(3)
     for number in range(24):
         Image.fromarray(rng.integers(0, 256, (6, 6, 3)).astype(np.uint8)).save(folder / f"{number:02}.png")
-        images.append({"id": number, "file_name": f"{number:02}.png", "width": 6, "height": 6})
-        for kind in range(CLASSES):
-            box = [*rng.uniform(0, 3, 2), *rng.uniform(1, 3, 2)]
-            boxes.append({"id": len(boxes), "image_id": number, "category_id": kind, "bbox": box})
-    labels = tmp_path / "labels.json"
-    document = {"images": images, "annotations": boxes, "categories": [{"id": 0}, {"id": 1}]}
+    return folder
+
+
+def labelled(folder: Path, moved: int = 0) -> dict[str, Any]:
+    """What FP32 finds, as COCO's labels; each picture has the boxes of the one ``moved`` places behind it."""
+    session = ort.InferenceSession(detector().SerializeToString())
+    names = sorted(path.name for path in folder.iterdir())
+    boxes = list[dict[str, Any]]()
+    for image in range(len(names)):
+        pixels = np.asarray(Image.open(folder / names[(image + moved) % len(names)]), np.float32)
+        [outputs] = session.run(None, {"x": (pixels - 128.0).transpose(2, 0, 1)[None] / 128})
+        cx, cy, w, h = outputs[0, :4]
+        scores = outputs[0, 4:]
+        for place in np.flatnonzero(scores.max(axis=0) > 0.9):
+            x1, y1 = max(cx[place] - w[place] / 2, 0.0), max(cy[place] - h[place] / 2, 0.0)
+            x2, y2 = min(cx[place] + w[place] / 2, 6.0), min(cy[place] + h[place] / 2, 6.0)
+            kind, box = int(scores[:, place].argmax()), [float(one) for one in (x1, y1, x2 - x1, y2 - y1)]
+            boxes.append({"id": len(boxes), "image_id": image, "category_id": kind, "bbox": box})
+    images = [{"id": n, "file_name": name, "width": 6, "height": 6} for n, name in enumerate(names)]
+    return {"images": images, "annotations": boxes, "categories": [{"id": 0}, {"id": 1}]}
+
+
+def test_labels_of_boxes_judge_both_models(tmp_path: Path) -> None:
+    """Labels that say what FP32 finds: the ratio is that of its own boxes."""
+    folder, labels = pictures(tmp_path / "images"), tmp_path / "labels.json"
+    document = labelled(folder)
     labels.write_text(json.dumps(document))
-    preprocess = calib8.Preprocess(resize="none", mean=(128.0,), scale=(1 / 128,))
-    asked: dict[str, Any] = {"preprocess": preprocess, "labels": labels}
+    asked: dict[str, Any] = {"preprocess": PICTURES, "labels": labels}
     found = tuned(tmp_path, detector(), folder, min_map_ratio=0.01, **asked)
-    assert found.best.figures.value > 0.01 and found.judged == 12
+    assert 0.5 < found.best.figures.value <= 1.0 and found.judged == 12
+    assert found.float_map is not None and 0.15 < found.float_map <= 1.0
     with pytest.raises(UsageError, match="does not count for min_recall"):
         tuned(tmp_path, detector(), folder, min_recall=0.5, **asked)
     document["annotations"][0]["image_id"] = 99
     labels.write_text(json.dumps(document))
     with pytest.raises(DataError, match="names the image_id 99"):
         tuned(tmp_path, detector(), folder, min_map_ratio=0.01, work=tmp_path / "x", **asked)
+
+
+def test_labels_that_fp32_does_not_find_promise_nothing(tmp_path: Path) -> None:
+    """What a float model does not find, its int8 model does not find as well: that is no promise kept."""
+    folder, labels = pictures(tmp_path / "images"), tmp_path / "labels.json"
+    document = labelled(folder)
+    for one in document["annotations"]:
+        one["bbox"] = [5.5, 0.0, 0.5, 0.25]
+    labels.write_text(json.dumps(document))
+    why = r"min_map_ratio: FP32's own mAP@\[\.5:\.95\] by these labels is 0\.\d+ %, and a share .* chance"
+    with pytest.raises(UsageError, match=why):
+        tuned(tmp_path, detector(), folder, min_map_ratio=0.99, preprocess=PICTURES, labels=labels)
+    assert not (tmp_path / "out.onnx").exists(), "it is told before any int8 model is made"
+    assert not (tmp_path / "out.onnx.tune").exists()
+
+
+def test_the_command_shows_what_fp32_finds(tmp_path: Path) -> None:
+    folder, labels, out = pictures(tmp_path / "images"), tmp_path / "labels.json", tmp_path / "result.json"
+    labels.write_text(json.dumps(labelled(folder)))
+    onnx.save(detector(), tmp_path / "net.onnx")
+    words = [
+        "tune", tmp_path / "net.onnx", "--data", folder, "--labels", labels, "--min-map-ratio", 0.01,
+        "--resize", "none", "--mean", 128, "--scale", 1 / 128, "--effort", "fast", "--threads", 1,
+        "-o", tmp_path / "out.onnx", "--json", out,
+    ]  # fmt: skip
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    value = json.loads(out.read_text())["float_map"]
+    assert f"FP32's own mAP@[.5:.95] by the labels: {100 * value:.2f} %" in result.output
 
 
 @pytest.mark.parametrize(
@@ -210,6 +262,11 @@ def test_labels_of_boxes_judge_both_models(tmp_path: Path) -> None:
         ({"min_score": 0.5}, "min_score: needs a judge"),
         ({"min_iou": 0.9, "judge": closeness}, "does not go with a judge of your own"),
         ({"min_sqnr": 20.0, "judge": closeness}, "goes with min_score alone"),
+        ({"judge": closeness}, r"min_score: is missing: .* Give it beside judge, such as min_score=0\.9"),
+        ({"min_map_ratio": 0}, r"min_map_ratio=0: promises nothing: any model will do\. Give a share"),
+        ({"min_cosine": 0.0}, r"min_cosine=0\.0: promises nothing"),
+        ({"min_agreement": 0.0}, r"min_agreement=0\.0: promises nothing"),
+        ({"max_drop": 100.0}, r"max_drop=100\.0: promises nothing"),
         ({"min_iou": 0.9, "task": "detect"}, "min_iou: is not a promise of task detect"),
         ({"min_iou": 0.9, "task": EmbeddingJudge()}, "is not a promise of task embed"),
         ({"min_iou": 0.9, "task": "fly"}, "unknown task"),

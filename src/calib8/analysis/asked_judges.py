@@ -17,6 +17,7 @@ from calib8.files import checked_path
 from calib8.model.runtime import Session
 from calib8.parameters import parameter
 from calib8.tasks.branches import Meaning
+from calib8.tasks.countable import check_identities
 from calib8.tasks.judges.find import AnyJudge, check_task, task_name
 from calib8.tasks.judges.own import OwnJudge, check_own_judge
 from calib8.tasks.truths import OF_IMAGES, Pictures, Truths, read_truths
@@ -50,15 +51,14 @@ class AskedJudges:
                 one.add(batch, results)
 
     def beside(self, found: Sequence[Evaluation]) -> list[Evaluation]:
-        """The evaluations with their figures, and with what is odd about the labels of the first."""
+        """The evaluations with their figures, and with what is odd about the task and its labels."""
         none = [None for _ in found]
         tasks = none if self.task is None else self.task.told()
         owns = none if self.own is None else self.own.told()
-        remarks = () if self.task is None else self.task.remarks
-        pairs = enumerate(zip(found, tasks, owns, strict=True))
+        odd = [()] * len(found) if self.task is None else self.task.warnings(tasks)
         return [
-            replace(one, task=task, own=own, warnings=(*one.warnings, *(remarks if index == 0 else ())))
-            for index, (one, task, own) in pairs
+            replace(one, task=task, own=own, warnings=(*one.warnings, *more))
+            for one, task, own, more in zip(found, tasks, owns, odd, strict=True)
         ]
 
 
@@ -99,8 +99,11 @@ def asked_judges(
 
     Raises:
         UsageError: nothing to compare with, or labels of images for arrays.
+        DataError: identities were given that tell no pair.
     """
     records = None
+    if dataset.labels_asked:
+        check_identities(task, dataset.labels)
     if task is not None:
         pictures = None if labels is None else pictures_of(labels, dataset)
         opener = None if labels is None or pictures is None else partial(_read_truths, labels, pictures)

@@ -6,7 +6,7 @@ else of the first model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,12 +17,15 @@ from calib8.errors import UsageError
 from calib8.model.runtime import Arrays, Session
 from calib8.parameters import parameter
 from calib8.tasks.branches import Meaning
+from calib8.tasks.countable import CURE_OF_PAIRS, why_no_pairs
 from calib8.tasks.judged import Records
 from calib8.tasks.judges.classes import ClassTruth
 from calib8.tasks.judges.find import AnyJudge, find_judge
 from calib8.tasks.judges.interface import Array, Kept, TaskFigures, split_samples
 from calib8.tasks.judges.own import OwnJudge, own_figures, own_score
+from calib8.tasks.label_doubts import is_found, not_found
 from calib8.tasks.truths import OF_IMAGES, Truths
+from calib8.tasks.unvarying import Varying, unvarying_outputs
 
 Opener = Callable[[AnyJudge, int], Truths]
 """Reads labels for a judge and a number of classes."""
@@ -82,6 +85,7 @@ class TaskRecords:
         self._truths: Truths | None = None
         self._models = [_Model() for _ in sessions]
         self._waiting: list[_Sample] = []
+        self._varying = Varying()
         if self.name in OF_IMAGES and labels is None:
             self._check_comparable()
 
@@ -90,10 +94,17 @@ class TaskRecords:
         """Of the task."""
         return self._task if isinstance(self._task, str) else self._task.task
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Sentences about labels that are odd."""
-        return () if self._truths is None else self._truths.remarks
+    def warnings(self, told: Sequence[TaskFigures | None]) -> list[tuple[str, ...]]:
+        """Sentences about what is odd, for every model: about labels with the first one.
+
+        Args:
+            told: the figures of all, see ``told``.
+        """
+        of_labels = (*self._without_pairs(), *(() if self._truths is None else self._truths.remarks))
+        doubts = doubts_of(told, self._reference)
+        if self._varying.never and self._reference is not None:
+            doubts[self._reference] = (unvarying_outputs(self._varying.samples), *doubts[self._reference])
+        return [(*(of_labels if index == 0 else ()), *doubt) for index, doubt in enumerate(doubts)]
 
     def add(self, batch: Batch, results: Outputs) -> None:
         """Judges what every model gave for a batch; None is passed over.
@@ -110,6 +121,15 @@ class TaskRecords:
             for sample in self._waiting:
                 self._add_sample(sample)
             self._waiting.clear()
+
+    def _without_pairs(self) -> Iterator[str]:
+        """Why labels of embeddings tell nothing, where they do not."""
+        records = next(
+            (model.with_labels.in_order() for model in self._models if model.with_labels.records), []
+        )
+        if self.name == "embed" and records:
+            why = why_no_pairs([record.label for record in records])
+            yield from [f"labels do not count: {why}. {CURE_OF_PAIRS}"] if why else []
 
     def _known_judge(self, feeds: Arrays) -> bool:
         """Whether there is a judge: the first sample that has an output of every kind tells it."""
@@ -150,6 +170,9 @@ class TaskRecords:
         truth = self._truth(judge, sample.label, name)
         answers = [None if one is None else judge.read(one, name) for one in sample.outputs]
         expected = None if self._reference is None else answers[self._reference]
+        whole = None if self._reference is None else sample.outputs[self._reference]
+        if whole is not None:
+            self._varying.add(_read_by(judge, whole))
         for index, (answer, model) in enumerate(zip(answers, self._models, strict=True)):
             if answer is None:
                 continue
@@ -161,8 +184,13 @@ class TaskRecords:
                 model.with_float.records.append((sample.key, record))
 
     def beside_float(self, index: int) -> Records | None:
-        """What is kept of a model with FP32's answers as the truth; None where it was not judged so."""
+        """What is kept of a model with FP32's answers as the truth.
+
+        None where it was not judged so, or where these answers are the same for every sample.
+        """
         records = self._models[index].with_float
+        if self._varying.never:
+            return None
         return Records(self._judge, records.in_order()) if self._judge and records.records else None
 
     def told(self) -> list[TaskFigures | None]:
@@ -182,13 +210,30 @@ class TaskRecords:
         found = [
             TaskFigures(
                 judge.task,
-                judge.figures(model.with_float.in_order()),
+                {} if self._varying.never else judge.figures(model.with_float.in_order()),
                 judge.figures(model.with_labels.in_order()),
                 model.samples,
             )
             for model in self._models
         ]
         return [_with_ratio(one, self._reference, found) if one.samples else None for one in found]
+
+
+def doubts_of(found: Sequence[TaskFigures | None], reference: int | None) -> list[tuple[str, ...]]:
+    """What is to be doubted of each model: labels that the float one, or without it any, does not find."""
+    who = "it" if reference is None else "FP32 itself"
+    return [
+        tuple(filter(None, (not_found(one.task, one.against_labels, who),)))
+        if one is not None and reference in (None, index)
+        else ()
+        for index, one in enumerate(found)
+    ]
+
+
+def _read_by(judge: AnyJudge, outputs: list[Array]) -> list[Array]:
+    """The output that a judge reads; all of them where that is not one alone."""
+    place = getattr(getattr(judge, "head", judge), "output", None)
+    return outputs if place is None else [outputs[place]]
 
 
 def _digest(batch: Batch, row: int) -> str:
@@ -199,11 +244,11 @@ def _digest(batch: Batch, row: int) -> str:
 
 
 def _with_ratio(one: TaskFigures, reference: int | None, found: Sequence[TaskFigures]) -> TaskFigures:
-    """With the share of FP32's mAP that is left, where labels tell both."""
+    """With the share of FP32's mAP that is left, where FP32 finds what is labelled."""
     if reference is None or one is found[reference]:
         return one
     whole, part = found[reference].against_labels.get("map"), one.against_labels.get("map")
-    if not whole or part is None:
+    if whole is None or part is None or not is_found(one.task, found[reference].against_labels):
         return one
     labels: Mapping[str, float] = {**one.against_labels, "map_ratio": part / whole}
     return TaskFigures(one.task, one.against_float, labels, one.samples)

@@ -28,7 +28,7 @@ from calib8.tasks.branches import Meaning
 from calib8.tasks.judged import Records
 from calib8.tasks.judges.interface import split_samples
 from calib8.tasks.task_verdicts import TaskVerdict, records_verdict, task_verdicts
-from calib8.tasks.verdict import Verdict, unjudged, verdict_of, with_agreement
+from calib8.tasks.verdict import Verdict, unjudged, verdict_of, why_unjudged, with_agreement
 
 Array = npt.NDArray[Any]
 
@@ -153,7 +153,7 @@ class Verdicts:
         if of_all is not None:
             tasks = (*(told for told in tasks if told.task != of_all.task), of_all)
         if not (meaning.judged or tasks):
-            return unjudged("what the outputs mean is not known")
+            return unjudged(why_unjudged(meaning))
         verdict = replace(verdict_of(meaning, expected, found, tasks), samples=samples)
         if of_all is None and one.agreement is not None:
             verdict = with_agreement(verdict, one.agreement, one.images)

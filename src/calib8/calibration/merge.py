@@ -13,6 +13,7 @@ from calib8.data.digests import MOST_DIGESTS
 from calib8.errors import TableError, UsageError
 from calib8.parameters import parameter
 from calib8.requests import checks_types
+from calib8.type_texts import a_type
 
 _CURE = f"Gather all parts with the same model and the same {parameter('keep_float')}"
 
@@ -38,7 +39,7 @@ def merge_statistics(
     if isinstance(parts, str | os.PathLike):
         raise UsageError("merge", f"'{os.fspath(parts)}' is one path, not a list of parts", "Give a list")
     if not isinstance(parts, Iterable):
-        raise UsageError("merge", f"a {type(parts).__name__} is not a list of parts", "Give a list")
+        raise UsageError("merge", f"{a_type(parts)} is not a list of parts", "Give a list")
     _refuse_twice([str(part) for part in parts if not isinstance(part, Statistics)])
     merged: Statistics | None = None
     first = ""

@@ -232,6 +232,8 @@ def _say(terminal: Terminal, model: Path, found: Tuning) -> None:
     terminal.show(trials_table(found))
     for note in found.notes:
         terminal.say(f"note: {on_command_line(note)}")
+    if found.float_map is not None:
+        terminal.say(f"FP32's own mAP@[.5:.95] by the labels: {percent(found.float_map)}")
     judged = count(found.judged, "sample")
     terminal.say_lines(f"{judged} judged, {found.calibrated} others calibrated; {_certainty(found)}")
     if not found.kept:
@@ -324,6 +326,7 @@ def tuning_document(model: Path, found: Tuning) -> dict[str, Any]:
         "calibrated": found.calibrated,
         "judged": found.judged,
         "float_top1": None if found.float_top1 is None else found.float_top1 / 100.0,
+        "float_map": found.float_map,
         "best": found.trials.index(found.best),
         "trials": [
             {**_trial(trial), "latency_ms": found.latencies[index] if found.latencies else None}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from calib8.errors import DataError
 from calib8.files import check_file
 from calib8.parameters import parameter
 
+_ONE_EACH: Final = "a folder of YOLO text files, one for each picture"
 _CURE: Final = "Give a JSON file of COCO's form, with images, annotations and categories"
 
 
@@ -53,7 +54,7 @@ def read_coco(path: Path, files: Sequence[str], *, points: bool = False) -> Coco
         DataError: unreadable, of another form, ids given twice or unknown, boxes that cannot be, an image
             that is not listed, no object at all, or ``points`` and no object that has them.
     """
-    source, document = str(path), _document(path)
+    source, document = str(path), _document(path, files)
     images = _by_id(document["images"], "image", source)
     categories = tuple(sorted(_by_id(document["categories"], "category", source)))
     names: dict[str, int] = {}
@@ -80,10 +81,12 @@ def read_coco(path: Path, files: Sequence[str], *, points: bool = False) -> Coco
     return CocoLabels(objects, sizes, categories, remarks.sentences())
 
 
-def _document(path: Path) -> dict[str, list[Any]]:
+def _document(path: Path, files: Sequence[str]) -> dict[str, list[Any]]:
     check_file(path, _CURE, DataError)
     if path.suffix.lower() == ".txt":
-        cure = f"Give the folder of YOLO text files, such as '{path.parent}'. {_CURE}"
+        of_picture = path.stem in {PurePosixPath(file).stem for file in files}
+        folder = f"the folder of the YOLO text files, '{path.parent}'" if of_picture else _ONE_EACH
+        cure = f"Give {folder}, or a JSON file of COCO's form"
         raise DataError(str(path), "is one text file, and objects are labelled by a folder of them", cure)
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -21,6 +21,7 @@ import numpy as np
 from calib8.data.preprocess import Preprocess
 from calib8.data.resize import PILLOW_FILTERS, Filter
 from calib8.errors import UsageError
+from calib8.type_texts import a_type
 
 _IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
 _IMAGENET_STD: Final = (0.229, 0.224, 0.225)
@@ -304,7 +305,7 @@ def _floats(values: Any) -> tuple[float, ...]:
 
 
 def _unknown(value: Any, library: str, wanted: str) -> UsageError:
-    return UsageError("preset", f"a {type(value).__name__} is no recipe of {library}", f"Give {wanted}")
+    return UsageError("preset", f"{a_type(value)} is no recipe of {library}", f"Give {wanted}")
 
 
 def _beyond(library: str, problem: str) -> UsageError:

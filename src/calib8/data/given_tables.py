@@ -11,6 +11,7 @@ from typing import Final
 
 from calib8.errors import UsageError
 from calib8.tensors import TensorSpec
+from calib8.type_texts import a_type
 
 _LINES: Final = {
     ("pandas", "DataFrame"): ("data[columns].to_numpy('float32')", "data.to_dict('records')"),
@@ -42,7 +43,7 @@ def refuse_table(data: object, inputs: Sequence[TensorSpec] = ()) -> None:
         return
     array, rows = _LINES[found]
     wanted = f"the model takes {', '.join(map(str, inputs))}" if inputs else "data are arrays or rows"
-    problem = f"is a {type(data).__name__} of {found[0]}, and {wanted}"
+    problem = f"is {a_type(data)} of {found[0]}, and {wanted}"
     cure = f"Give {array}{_shaped(inputs)}, or {rows} where rows hold a picture or an array each"
     raise UsageError("data", problem, cure)
 

@@ -47,6 +47,7 @@ from calib8.data.samples import Array, Pending, Sample, file_sample, image_sampl
 from calib8.errors import DataError, UsageError
 from calib8.parameters import Text, parameter
 from calib8.tensors import TensorSpec
+from calib8.type_texts import a_type
 
 InputMap: TypeAlias = "Mapping[str, str | int]"
 Transform: TypeAlias = "Callable[[Any], Any]"
@@ -171,7 +172,7 @@ class Items:
                 f"Say which of them is what, such as {parameter('input_map')}={{'{self._first}': 0}}; "
                 f"{parameter('transform')}=numpy.stack makes a batch of samples"
             )
-            raise DataError(name, f"is a {type(item).__name__} of {len(item)}", cure)
+            raise DataError(name, f"is {a_type(item)} of {len(item)}", cure)
         labels = item[1] if len(item) == 2 else None
         if is_class_text(labels):
             return self._parted([item[0]], name)[0], class_of(labels, name)

@@ -51,21 +51,25 @@ def no_objects(points: int | None = None) -> Objects:
 class Remarks:
     """What is odd about labels and does not stop them: counted, the first one shown."""
 
-    _seen: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _seen: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
-    def add(self, what: str, where: str) -> None:
-        """Once more: ``what`` is a sentence with ``{count}`` in it."""
+    def add(self, what: tuple[str, str], where: str) -> None:
+        """Once more: ``what`` is two sentences, of one and of ``{count}``."""
         count, first = self._seen.get(what, (0, where))
         self._seen[what] = (count + 1, first)
 
     def sentences(self) -> tuple[str, ...]:
         """All of them."""
         return tuple(
-            f"{what.format(count=count)}, such as {first}" for what, (count, first) in self._seen.items()
+            f"{what[count > 1].format(count=count)}{', such as' if count > 1 else ':'} {first}"
+            for what, (count, first) in self._seen.items()
         )
 
 
-BEYOND: Final = "{count} boxes reach beyond their picture and are cut"
+BEYOND: Final = (
+    "1 box reaches beyond its picture and is cut",
+    "{count} boxes reach beyond their picture and are cut",
+)
 
 
 def within_picture(

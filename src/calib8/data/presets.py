@@ -14,6 +14,7 @@ from calib8.data.foreign_recipes import from_huggingface, from_timm, from_torchv
 from calib8.data.preprocess import Preprocess
 from calib8.errors import UsageError
 from calib8.parameters import one_of, parameter
+from calib8.type_texts import a_type
 
 _IMAGENET_MEAN: Final = (123.675, 116.28, 103.53)
 _IMAGENET_SCALE: Final = (1 / 58.395, 1 / 57.12, 1 / 57.375)
@@ -73,7 +74,7 @@ class Presets:
             UsageError: there is no such preset; the message lists them.
         """
         if not _is_name(name):
-            problem = f"is a {type(name).__name__}, not the name of a preset"
+            problem = f"is {a_type(name)}, not the name of a preset"
             raise UsageError(parameter("preprocess"), problem, one_of("", PRESETS))
         if name not in PRESETS:
             raise UsageError(parameter("preprocess", name), "unknown preset", one_of(name, PRESETS))

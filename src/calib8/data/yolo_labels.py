@@ -108,7 +108,10 @@ def _line(words: Sequence[str], where: str, size: tuple[int, int], points: bool,
         numbers = [float(word) for word in words]
     except ValueError as error:
         raise DataError(where, f"'{' '.join(words)}' are not numbers", _CURE) from error
-    if not np.all(np.isfinite(numbers)) or numbers[0] != int(numbers[0]) or numbers[0] < 0:
+    odd = next((word for word, number in zip(words, numbers, strict=True) if not np.isfinite(number)), None)
+    if odd is not None:
+        raise DataError(where, f"holds '{odd}', which is not a finite number", _CURE)
+    if numbers[0] != int(numbers[0]) or numbers[0] < 0:
         raise DataError(where, f"'{words[0]}' is not a class number", "Begin with a class number, 0 or more")
     count = len(numbers)
     outline = not points and count >= 7 and count % 2 == 1

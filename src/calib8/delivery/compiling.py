@@ -25,6 +25,7 @@ from calib8.session.refusals import check_destination, check_suffix, refuse_plan
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tensors import TensorSpec
 from calib8.tflite.notes import notes_on_sizes
+from calib8.type_texts import a_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,7 @@ def _pixels(model: Path, pixels: Preprocess | str | bool | None) -> Preprocess |
         return None
     cure = "Give a Preprocess, such as calib8.preset('torchvision')"
     if not isinstance(pixels, bool | str | Preprocess):
-        raise UsageError(parameter("pixels"), f"is a {type(pixels).__name__}", cure)
+        raise UsageError(parameter("pixels"), f"is {a_type(pixels)}", cure)
     found = stored_preprocess([model]) if pixels is True else known_preprocess(pixels)
     if found is None:
         problem = f"nothing says how {model} wants its images"

@@ -30,6 +30,7 @@ from calib8.modules.given import Module, as_model
 from calib8.parameters import parameter
 from calib8.progress import Progress, ShownProgress, callback_of, draws_progress, silent
 from calib8.requests import requested, takes_words_of
+from calib8.type_texts import a_type
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -142,7 +143,7 @@ def listed_of(gatherer: Gatherer, dataset: Any, column: str | None, samples: int
             raise UsageError("column", "is for a ray.data.Dataset", "Leave it out")
         return units_of(os.fspath(dataset), gatherer, samples)
     if not hasattr(dataset, "map_batches"):
-        problem = f"a {type(dataset).__name__} is no dataset of Ray, and no path"
+        problem = f"{a_type(dataset)} is no dataset of Ray, and no path"
         raise UsageError("dataset", problem, "Give a ray.data.Dataset, a path or an address")
     if samples is not None:
         raise UsageError(parameter("samples"), "is not for a ray.data.Dataset", "Give dataset.limit(N)")

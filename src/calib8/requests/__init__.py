@@ -20,6 +20,7 @@ from calib8.parameters import parameter
 from calib8.requests.given_types import Request as Request
 from calib8.requests.given_types import Typed, fit_arguments, types_of
 from calib8.requests.given_types import checks_types as checks_types
+from calib8.type_texts import a_type
 
 Kind = TypeVar("Kind", bound=Request)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -45,7 +46,7 @@ def requested(
         made = given if value is None else {field: value, **given}
         for name, one in made.items():
             if isinstance(one, Request):
-                problem = f"is a {type(one).__name__}"
+                problem = f"is {a_type(one)}"
                 raise UsageError(parameter(name), problem, f"Give it what a {kind.__name__} takes as {name}")
         return kind(**made)
     for name, one in given.items():

@@ -158,4 +158,6 @@ def _facts(found: Tuning) -> tuple[Figure, ...]:
     ]
     if found.float_top1 is not None:
         facts.append(Figure("FP32's top-1", f"{found.float_top1:.2f} %"))
+    if found.float_map is not None:
+        facts.append(Figure("FP32's mAP@[.5:.95]", percent(found.float_map), "by the labels"))
     return tuple(facts)

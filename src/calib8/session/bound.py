@@ -11,6 +11,7 @@ import numpy as np
 from calib8.errors import DataError, UsageError
 from calib8.forks import fork_count
 from calib8.session.ports import Array
+from calib8.type_texts import a_type
 
 BUSY: Final = "in use by another thread"
 """What the engine, and ``OneAtATime``, say then."""
@@ -78,7 +79,7 @@ def check_bindable(name: str, feeds: Mapping[str, object]) -> None:
     """
     for fed, array in feeds.items():
         if not isinstance(array, np.ndarray):
-            problem = f"what is bound to '{fed}' is a {type(array).__name__}"
+            problem = f"what is bound to '{fed}' is {a_type(array)}"
             raise DataError(name, problem, "Give a NumPy array, which can be filled again before every run")
         if not (array.flags.c_contiguous and array.flags.aligned):
             problem = f"the array for '{fed}' cannot be read in one piece"

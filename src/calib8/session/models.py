@@ -28,6 +28,7 @@ from calib8.quantization.qdq import holds_codes
 from calib8.session.ports import Shapes, program_specs
 from calib8.session.prepared import Opened, check_fixed, refuse_outputs
 from calib8.tflite.magic import claims_to_be_tflite, is_tflite_bytes
+from calib8.type_texts import a_type
 
 Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program
 
@@ -45,7 +46,7 @@ def opened_source(
     """
     if not _is_source(source):
         cure = "Give a path, a ModelProto, the bytes of a model, a Program or a Plan"
-        raise UsageError("model", f"is a {type(source).__name__}", cure)
+        raise UsageError("model", f"is {a_type(source)}", cure)
     if _is_tflite(source):
         with whole_imports():
             from calib8.session.tflite_models import opened_tflite  # what ONNX models do without

@@ -15,6 +15,7 @@ from calib8.program.program import Program
 from calib8.session.ports import Shapes
 from calib8.session.prepared import Opened
 from calib8.tensors import TensorSpec
+from calib8.type_texts import a_type
 
 Size = TypeVar("Size")
 
@@ -32,7 +33,7 @@ def taking_pixels(opened: Opened, preprocess: Preprocess) -> Opened:
     """
     if not _is_preprocess(preprocess):
         cure = "Give a Preprocess, such as calib8.preset('torchvision')"
-        raise UsageError("pixels", f"is a {type(preprocess).__name__}", cure)
+        raise UsageError("pixels", f"is {a_type(preprocess)}", cure)
     if opened.lower is None:
         raise UsageError(opened.name, "is a plan, its inputs are what they are", "Compile it with pixels")
     images = [spec for spec in opened.inputs if spec.dtype == np.float32 and len(spec.shape or ()) == 4]

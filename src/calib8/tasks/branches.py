@@ -115,12 +115,14 @@ class Meaning:
         task: what the network is for; None: not known.
         named: the user named the task.
         grids: outputs that are raw grids of anchors.
+        said: parts that the user named, and as what.
     """
 
     branches: tuple[Branch, ...]
     task: Task | None = None
     named: bool = False
     grids: tuple[Grid, ...] = ()
+    said: tuple[tuple[Piece, Kind], ...] = ()
 
     @property
     def judged(self) -> tuple[Branch, ...]:

@@ -52,15 +52,19 @@ def meaning_of(
     wanted = task_called(task)
     seen, picture = seen_outputs(model), picture_of(model)
     found = found_by_graph(seen, picture)
-    if branches:
-        found = with_named(found, seen, as_told(branches, seen, picture))
+    said = as_told(branches, seen, picture) if branches else ()
+    if said:
+        found = with_named(found, seen, said)
     if wanted == "detect" and not fits(wanted, found):
         found = _with_shaped_grids(found, seen, picture)
     if wanted is not None:
         found = as_task(wanted, found, seen, left_open=left_open)
     told = grouped(found)
     named = wanted is not None and fits(wanted, found)
-    return Meaning(told, wanted if named else task_of(told), named, _whole_grids(found))
+    return Meaning(
+        told, wanted if named else task_of(told), named, _whole_grids(found),
+        tuple((one.piece, one.kind) for one in said),
+    )  # fmt: skip
 
 
 def _with_shaped_grids(found: Sequence[Found], seen: Sequence[Seen], picture: Sequence[Size]) -> list[Found]:

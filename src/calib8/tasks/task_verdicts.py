@@ -4,7 +4,8 @@
     part ──► records of every sample, FP32 as the truth ──► figures ──► the word of the worst figure
 
 A part whose meaning is guessed, that nothing is known to decode, or that is not finite in INT8 is not judged
-so; one with too few objects has no word (``calib8.tasks.limits``).
+so, nor is one that FP32 has the same for every sample and that INT8 keeps; one with too few objects has no
+word (``calib8.tasks.limits``).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from calib8.tasks.judges.masks import MaskJudge, pixels_of
 from calib8.tasks.judges.objects import ObjectRecord
 from calib8.tasks.kinds import Kind
 from calib8.tasks.limits import FEWEST, FIGURE_LIMITS, State, badness, excess, state_by
+from calib8.tasks.unvarying import is_unvarying
 
 LARGE_ENOUGH: Final = 1000
 """Points of a class that make its IoU tell something: of a round region of so many a border that moves by a
@@ -100,6 +102,7 @@ class TaskTruths:
     expected: Runs
     inputs: Inputs
     _read: dict[str, Truths | None] = field(default_factory=dict)
+    _unvarying: dict[str, bool] = field(default_factory=dict)
 
     def verdicts(self, found: Runs) -> tuple[TaskVerdict, ...]:
         """Those on an int8 model, whose float outputs of the same runs are ``found``."""
@@ -109,10 +112,17 @@ class TaskTruths:
                 continue
             truths = self._of(part)
             kept = None if truths is None else truths.against(found if part.whole else _alone(part, found))
-            if kept is not None:
-                names_read = [branch.name for branch in part.branches]
-                verdicts.append(records_verdict(part.name, part.task, names_read, kept))
+            if kept is None:
+                continue
+            told = records_verdict(part.name, part.task, [branch.name for branch in part.branches], kept)
+            if told.state in ("damaged", "ruined") or not self._is_unvarying(part):
+                verdicts.append(told)
         return tuple(verdicts)
+
+    def _is_unvarying(self, part: _Part) -> bool:
+        if part.name not in self._unvarying:
+            self._unvarying[part.name] = is_unvarying([_held(part, outputs) for outputs in self.expected])
+        return self._unvarying[part.name]
 
     def _of(self, part: _Part) -> Truths | None:
         if part.name not in self._read:
@@ -156,8 +166,13 @@ def _parts(meaning: Meaning) -> Iterator[_Part]:
 
 
 def _finite(part: _Part, found: Runs) -> bool:
-    arrays = (array for branch in part.branches for outputs in found for array in branch.of(outputs))
+    arrays = (array for outputs in found for array in _held(part, outputs))
     return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def _held(part: _Part, outputs: Sequence[Array]) -> list[Array]:
+    """What a part is read from, of one run."""
+    return [array for branch in part.branches for array in branch.of(outputs)]
 
 
 @dataclass(frozen=True)

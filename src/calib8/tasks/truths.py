@@ -7,7 +7,7 @@ list of texts          → lines             as numbers of characters
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,9 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.text_labels import read_texts
 from calib8.data.yolo_labels import read_yolo
 from calib8.errors import DataError, UsageError
+from calib8.number_texts import count
 from calib8.parameters import entry, parameter
+from calib8.tasks.countable import check_objects, check_pixels
 from calib8.tasks.judges.ctc import CtcJudge
 from calib8.tasks.judges.detections import BoxTruth, DetectionJudge
 from calib8.tasks.judges.find import AnyJudge
@@ -80,14 +82,15 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
         class_count: of the model; 0 where it does not say.
 
     Raises:
-        DataError: the labels cannot be read, or are those of another task or other images.
+        DataError: the labels cannot be read, are those of another task or other images, or nothing can be
+            measured by them.
         UsageError: the task has no labels of this kind.
     """
     if isinstance(judge, MaskJudge):
         if not labels.is_dir():
             cure = "Give the folder of the PNGs, one per image"
             raise DataError(str(labels), "is not a folder of masks: labels of another task", cure)
-        return Truths(_masks(judge, labels, pictures))
+        return _masks(judge, labels, pictures)
     if isinstance(judge, CtcJudge):
         texts = read_texts(labels, pictures.files)
         return Truths({file: judge.line(text, file) for file, text in texts.items()}.__getitem__)
@@ -111,7 +114,9 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
         found, remarks = _numbered(coco, judge, class_count, labels), coco.remarks
     make = _points if points else _boxes
     truths = {file: make(objects, geometries[file]) for file, objects in found.items()}
-    return Truths(truths.__getitem__, remarks)
+    many = sum(len(objects.classes) for objects in found.values())
+    odd = check_objects(truths.values(), many, str(labels))
+    return Truths(truths.__getitem__, (*remarks, *odd))
 
 
 def _check_sizes(coco: CocoLabels, geometries: Mapping[str, Geometry], labels: Path) -> None:
@@ -131,7 +136,8 @@ def _numbered(coco: CocoLabels, judge: AnyJudge, class_count: int, labels: Path)
     if not listed and class_count in (0, len(ids)):
         return dict(coco.objects)
     if not listed and class_count != int(ids.max(initial=0)) + 1:
-        problem = f"has {len(ids)} categories, the model {class_count} classes: labels of another model"
+        has, model = count(len(ids), "category", "categories"), count(class_count, "class", "classes")
+        problem = f"has {has}, the model {model}: labels of another model"
         raise DataError(str(labels), problem, "List all categories that the model was trained on")
     return {
         file: Objects(ids[one.classes], one.boxes, one.areas, one.crowd, one.points)
@@ -165,10 +171,26 @@ def _points(objects: Objects, geometry: Geometry) -> PointTruth:
     )  # fmt: skip
 
 
-def _masks(judge: MaskJudge, labels: Path, pictures: Pictures) -> Callable[[str], MaskTruth]:
-    """Reads the map of a sample when its turn comes."""
+def _masks(judge: MaskJudge, labels: Path, pictures: Pictures) -> Truths:
+    """Reads the map of a sample when its turn comes, and as many of them before as show that they tell."""
     for file in pictures.files:
         mask_file(labels, file)
+    truth, one_score = _mask_reader(judge, labels, pictures), judge.head.threshold is not None
+    remarks = check_pixels(_readable(pictures), truth, str(labels), one_score=one_score)
+    return Truths(truth, remarks)
+
+
+def _readable(pictures: Pictures) -> Iterator[str]:
+    """Images whose size can be read; the others are told, or passed over, when their turn comes."""
+    for file in pictures.files:
+        try:
+            pictures.geometry(file)
+        except DataError:
+            continue
+        yield file
+
+
+def _mask_reader(judge: MaskJudge, labels: Path, pictures: Pictures) -> Callable[[str], MaskTruth]:
 
     def truth(file: str) -> MaskTruth:
         path, geometry = mask_file(labels, file), pictures.geometry(file)
@@ -179,7 +201,9 @@ def _masks(judge: MaskJudge, labels: Path, pictures: Pictures) -> Callable[[str]
             classes = np.where(classes == VOID, LEFT_OUT, classes)
             most = judge.head.classes
             if most is not None and int(classes.max(initial=0)) >= most:
-                problem = f"holds the class {int(classes.max())}, the model has {most} classes"
+                problem = (
+                    f"holds the class {int(classes.max())}, the model has {count(most, 'class', 'classes')}"
+                )
                 raise DataError(
                     str(path), problem, "Give labels of the classes that the model was trained on"
                 )

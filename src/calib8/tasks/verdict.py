@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from calib8.parameters import Text, with_both
+from calib8.parameters import Text, parameter, with_both
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.kept import Runs, kept, signal_kept
 from calib8.tasks.kinds import Kind
@@ -21,6 +21,7 @@ from calib8.tasks.limits import LIMITS as LIMITS
 from calib8.tasks.limits import SIGNALS as SIGNALS
 from calib8.tasks.limits import State as State
 from calib8.tasks.task_verdicts import TaskVerdict, agreement_verdict
+from calib8.tasks.unvarying import SAME, is_unvarying
 
 WORDS: Final[Mapping[State, str]] = {
     "kept": "kept",
@@ -41,6 +42,7 @@ class BranchVerdict:
         text: the figure in words.
         excess: the figure's, see ``calib8.tasks.limits``.
         few: how many of its objects there were to count, where these were too few; 0: enough, or not counted.
+        unvarying: FP32's is the same for every sample: what INT8 keeps of it proves nothing, loss does.
     """
 
     name: str
@@ -50,6 +52,7 @@ class BranchVerdict:
     text: str
     excess: float = 0.0
     few: int = 0
+    unvarying: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,14 @@ def unjudged(why: str) -> Verdict:
     return Verdict("unknown", (), 0, why=why)
 
 
+def why_unjudged(meaning: Meaning) -> str:
+    """Why no branch is judged, where none is."""
+    if not meaning.branches:
+        return "what the outputs mean is not known"
+    by_user = any(kind == "unused" for _, kind in meaning.said)
+    return "all outputs are unused" + (f", as {parameter('branches')} says" if by_user else "")
+
+
 def verdict_of(
     meaning: Meaning,
     expected: Runs,
@@ -155,7 +166,7 @@ def verdict_of(
         shared: the samples are those that made the model.
     """
     if not expected or not (meaning.judged or tasks):
-        return unjudged("no sample was held back" if meaning.judged else "no output is judged")
+        return unjudged("no sample was held back" if meaning.judged else why_unjudged(meaning))
     few = {name for task in tasks if task.state == "unknown" for name in task.branches}
     branches = [_of_branch(one, expected, found, counted=one.name not in few) for one in meaning.judged]
     branches.sort(key=lambda one: badness(one.state))
@@ -166,6 +177,15 @@ def verdict_of(
 
 def _of_branch(branch: Branch, expected: Runs, found: Runs, *, counted: bool) -> BranchVerdict:
     """Of one branch; not by what is counted where a judge has said that there is too little to count."""
+    told = _by_figures(branch, expected, found, counted=counted)
+    if not is_unvarying([branch.of(outputs) for outputs in expected]):
+        return told
+    if told.state in ("damaged", "ruined"):
+        return replace(told, unvarying=True)
+    return BranchVerdict(branch.name, branch.kind, "unknown", None, SAME, unvarying=True)
+
+
+def _by_figures(branch: Branch, expected: Runs, found: Runs, *, counted: bool) -> BranchVerdict:
     told = kept(branch, expected, found)
     count, note = told.counted or 0, ""
     if counted and 0 < count < FEWEST:
@@ -191,6 +211,8 @@ def with_agreement(verdict: Verdict, share: float, count: int) -> Verdict:
         count: how many there are.
     """
     told = verdict.deciding
+    if any(one.unvarying for one in verdict.branches):
+        return verdict
     if len(told) != 1 or count < max(FEWEST, verdict.samples) or not _of_classes(told[0]):
         return verdict
     [part] = told

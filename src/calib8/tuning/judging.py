@@ -28,6 +28,7 @@ from calib8.progress import Progress, SampleCounter
 from calib8.session.prepared import NATIVE
 from calib8.tasks.branches import Meaning
 from calib8.tasks.figures import energies_of
+from calib8.tasks.unvarying import CHECK_OF_UNVARYING, Varying
 from calib8.tuning.evidence import change_bound, losses, margins, ratio_bound_db, runner_up
 from calib8.tuning.promise import PARAMETERS, Promise
 from calib8.tuning.task_evidence import TaskEvidence, Wanted
@@ -114,6 +115,7 @@ class Judge:
 
     Attributes:
         float_top1: of the float model, in percent of the labelled samples; None where it cannot be told.
+        float_map: its mAP by labels of objects, 0 … 1; None without them.
         labels_digest: SHA-256 over the labels as hexadecimal digits, in the order of the samples; empty where
             there are no labels or no classes.
         label_note: why labels that were found do not count; empty where there are none, or they do.
@@ -158,6 +160,7 @@ class Judge:
         self._dataset, self._promise, self._threads, self._progress = dataset, promise, threads, progress
         self._labels_asked = dataset.labels_asked or promise.kind == "drop"
         self.label_note = dataset.label_note
+        self.float_map: float | None = None
         self._kept: list[Outputs] = []
         self._bytes = 0
         self._evidence = None if wanted is None else self._opened_evidence(wanted)
@@ -193,13 +196,16 @@ class Judge:
         return replace(joined, labels=np.full_like(joined.labels, -1)) if self.label_note else joined
 
     def _looked(self, dataset: Dataset) -> _Classes | None:
-        """Classes; with a task only a look at the first samples, for what does not fit it."""
+        """Classes; with a task only a look at samples, for what does not fit it."""
         if self._evidence is None:
             return self._classes(dataset, self._expected)
+        names = list[str]()
         with closing(finite_only(batches(dataset, 1, self._threads))) as pieces:
-            any(
-                self._evidence.look(piece, self._expected(index, piece)) for index, piece in enumerate(pieces)
-            )
+            for index, piece in enumerate(pieces):
+                names += piece.names
+                if self._evidence.look(piece, self._expected(index, piece)):
+                    break
+        self.float_map = self._evidence.float_map([names[place] for place in self._order(names)])
         return None
 
     def _opened_evidence(self, wanted: Wanted) -> TaskEvidence:
@@ -228,14 +234,23 @@ class Judge:
         """Runs a model of the same network on every sample.
 
         Raises:
+            UsageError: the float model gives the same for all samples: every promise would be kept.
             Calib8Error: it cannot be run, a sample cannot be read, or the data lack what the promise needs.
         """
-        session, seen = self._opened(model), _Seen()
+        session, seen, varying = self._opened(model), _Seen(), Varying()
         counter = SampleCounter("judging", self._dataset.count, self._progress)
         with closing(finite_only(batches(self._dataset, 1, self._threads))) as pieces:
             for index, piece in enumerate(pieces):
-                self._add(seen, self._expected(index, piece), session.run(piece.inputs), piece, session)
+                expected = self._expected(index, piece)
+                self._add(seen, expected, session.run(piece.inputs), piece, session)
+                varying.add(expected)
                 counter(len(piece.names))
+        if varying.never:
+            option = parameter(PARAMETERS[self._promise.kind], self._promise.value)
+            problem = (
+                f"proves nothing: FP32's outputs are the same for all {varying.samples} samples that judge"
+            )
+            raise UsageError(option, problem, CHECK_OF_UNVARYING)
         return self._told(seen)
 
     def _opened(self, model: ir.Model) -> Session:

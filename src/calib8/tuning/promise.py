@@ -218,6 +218,9 @@ def _check_value(promise: Promise) -> None:
     if not low <= promise.value <= high or math.isinf(promise.value):  # NaN is not either
         problem = f"no model can have that: it must be in {low:g} … {high:g} {unit}".rstrip()
         raise UsageError(subject, problem, cure)
+    nothing = high if promise.kind == "drop" else low
+    if promise.value == nothing and promise.kind != "sqnr":
+        raise UsageError(subject, "promises nothing: any model will do", cure)
     if promise.kind == "agreement" and 0.0 < promise.value <= 1.0:
         problem = f"would be {promise.value:g} %: an agreement is given in per cent"
         cure = f"Give {100.0 * promise.value:g} if you mean that share of the samples"

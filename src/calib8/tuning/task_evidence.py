@@ -14,12 +14,14 @@ import numpy as np
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch
 from calib8.errors import UsageError
+from calib8.number_texts import percent
 from calib8.parameters import parameter
 from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.average_precision import Matches, average_precisions, mean_average_precision
 from calib8.tasks.judges.find import AnyJudge, check_task, find_judge, task_name
 from calib8.tasks.judges.interface import split_samples
 from calib8.tasks.judges.own import OwnJudge, check_own_judge, own_score
+from calib8.tasks.label_doubts import cure_of, is_found
 from calib8.tasks.truths import Pictures, Truths, read_truths
 from calib8.tuning.group_bounds import counted_bound, jackknife_bound, mean_of
 from calib8.tuning.promise import PARAMETERS, TASK_OF, Kind, Promise
@@ -136,24 +138,58 @@ class TaskEvidence:
         self._judge: AnyJudge | None = None if isinstance(wanted.task, str) else wanted.task
         self._truths: Truths | None = None
         self._known: dict[str, tuple[Any, Any]] = {}
+        self._early: list[tuple[str, list[Any]]] = []
         self.remarks: tuple[str, ...] = ()
 
     def look(self, piece: Batch, expected: Outputs) -> bool:
-        """Finds the judge before int8 models are made; False where the sample has an empty output.
+        """Finds the judge before int8 models are made; False where more samples are to be looked at.
 
+        These are all of them where labels tell of FP32 too, else those up to one without an empty output.
         The user's own is called with the float outputs as both.
 
         Raises:
             UsageError, DataError: see ``add``.
         """
-        [real, *_] = split_samples(list(expected), piece.names)
+        several = split_samples(list(expected), piece.names)
+        real = several[0]
         if self._wanted.own is not None:
             own_score(self._wanted.own, real, real, piece.names[0])
-        elif self._judge is None and not all(array.size for array in real):
+            return True
+        by_labels = self._wanted.labels is not None
+        if self._judge is None and not all(array.size for array in real):
+            self._early += zip(piece.names, several if by_labels else [], strict=by_labels)
             return False
-        else:
-            self._found(piece, real)
-        return True
+        judge = self._found(piece, real)
+        if not by_labels:
+            return True
+        self._early += zip(piece.names, several, strict=True)
+        for name, one in self._early:
+            self._truth(judge, one, name)
+        self._early.clear()
+        return False
+
+    def float_map(self, names: Sequence[str]) -> float | None:
+        """FP32's own mAP by the labels, 0 … 1; None without labels.
+
+        Args:
+            names: of the samples that were looked at, in the order in which equal scores count.
+
+        Raises:
+            UsageError: FP32 does not find what is labelled: a share of next to nothing would be chance.
+        """
+        if self._wanted.labels is None or not self._known:
+            return None
+        found = mean_average_precision(
+            average_precisions([self._known[name][1].matches for name in names if name in self._known])
+        )
+        if found is None:
+            return None
+        task, figures = task_name(self._judge) or "", {"map": found[1]}
+        if not is_found(task, figures):
+            own = f"FP32's own mAP@[.5:.95] by these labels is {percent(found[1])}"
+            option = parameter(PARAMETERS[self._wanted.promise.kind])
+            raise UsageError(option, f"{own}, and a share of next to nothing is chance", cure_of(task))
+        return found[1]
 
     def add(self, piece: Batch, expected: Outputs, outputs: Outputs) -> list[Any]:
         """Records of the samples of a run.

@@ -37,7 +37,7 @@ from calib8.tuning.attempts import Attempts
 from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
 from calib8.tuning.judging import JUDGES, Judge
-from calib8.tuning.promise import TASK_OF, Promise, Promises, PromiseWords, seconds_of
+from calib8.tuning.promise import PARAMETERS, TASK_OF, Promise, Promises, PromiseWords, seconds_of
 from calib8.tuning.recipes import Recipes
 from calib8.tuning.search import Search, Ways
 from calib8.tuning.search_choice import LAST_EFFORT as LAST_EFFORT
@@ -74,6 +74,7 @@ class Tuning:
         notes: what else there is to know.
         latencies: milliseconds of a run in the model of each trial, the median of several; empty where
             nothing was timed.
+        float_map: mAP@[.5:.95] of the float model by labels of objects, 0 … 1; None without them.
     """
 
     promise: Promise
@@ -88,6 +89,7 @@ class Tuning:
     complete: bool
     notes: tuple[str, ...]
     latencies: tuple[float, ...] = ()
+    float_map: float | None = None
 
     def __repr__(self) -> str:
         """One line: the promise, what the best model does, and what it costs."""
@@ -171,6 +173,7 @@ def tune(
         OutputError: another run is searching in the folder.
         Calib8Error: what else can be wrong with model, data or options, in one line each.
     """
+    _check_scored(judge, promise, words)
     kept, reading = (
         requested(Promises, words, promise).promise(),
         requested(Reading, words, data, field="data"),
@@ -208,6 +211,18 @@ def tune(
         finally:
             folder.spend(clock.spent())
         return replace(told, latencies=attempts.latencies()) if choice.measure_latency else told
+
+
+def _check_scored(judge: OwnJudge | None, promise: Promises | None, words: Mapping[str, object]) -> None:
+    """Refuses a judge of the user's own with nothing that is promised of it.
+
+    Raises:
+        UsageError: a judge, and no promise at all.
+    """
+    given = promise is not None or any(words.get(name) is not None for name in PARAMETERS.values())
+    if judge is not None and not given:
+        problem = "is missing: a judge of your own goes with the mean score that is to be kept"
+        raise UsageError("min_score", problem, "Give it beside judge, such as min_score=0.9")
 
 
 def _scheme(target: str | TargetChoice | None, runtime: str, words: Mapping[str, object]) -> QuantScheme:
@@ -373,4 +388,5 @@ def _told(
     return Tuning(
         promise, best.kept, best, tuple(folder.trials), path, folder.path,
         judge.float_top1, parts.calibrating.count or 0, best.figures.samples, complete, tuple(notes),
+        float_map=judge.float_map,
     )  # fmt: skip

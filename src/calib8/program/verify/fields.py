@@ -15,6 +15,8 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 import numpy as np
 
+from calib8.type_texts import a_type
+
 INT64_MAX: Final = (1 << 63) - 1
 
 
@@ -103,7 +105,7 @@ def _described(value: object) -> str:
         return f"a {value.dtype} array"
     if value is None or isinstance(value, bool | int | float | str):
         return f"{value!r:.60}"
-    return f"a {type(value).__name__}"
+    return f"{a_type(value)}"
 
 
 def _name(option: Any) -> str:

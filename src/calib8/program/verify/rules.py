@@ -24,6 +24,7 @@ from calib8.program import instructions as op
 from calib8.program import rules
 from calib8.program.ops.step import Step
 from calib8.program.rules import Profile
+from calib8.type_texts import a_type
 
 PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     rules.FloatRescale: ("onnx",),
@@ -299,7 +300,7 @@ def _check_fixed_softmax(step: Step, rule: rules.FixedSoftmax) -> None:
 def _check_table_softmax(step: Step, rule: rules.TableSoftmax) -> None:
     table, integers = rule.table, rule.table.dtype == np.int32
     if integers != (step.profile == "single") or integers == isinstance(rule.factor, float):
-        raise _foreign(step, f"a table of {table.dtype} and a {type(rule.factor).__name__} factor")
+        raise _foreign(step, f"a table of {table.dtype} and {a_type(rule.factor)} factor")
     if table.shape != (256,):
         raise step.error(f"has a table of shape {list(table.shape)}", "Give [256]")
     if not (np.isfinite(table).all() and (table >= 0).all() and table[-1] > 0):

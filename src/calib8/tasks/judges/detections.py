@@ -17,6 +17,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from calib8.errors import DataError
+from calib8.number_texts import count
 from calib8.tasks.judges.average_precision import AREAS, Sided
 from calib8.tasks.judges.boxes import areas, overlaps
 from calib8.tasks.judges.decode_boxes import Detections, detections
@@ -96,7 +97,9 @@ class DetectionJudge:
     def _check(self, answer: Detections, truth: BoxTruth) -> None:
         highest = int(truth.classes.max(initial=-1))
         if truth.labelled and answer.class_count and highest >= answer.class_count:
-            problem = f"hold the class {highest}, the model has {answer.class_count} classes"
+            problem = (
+                f"hold the class {highest}, the model has {count(answer.class_count, 'class', 'classes')}"
+            )
             raise DataError("labels", problem, "Give labels of the classes that the model was trained on")
 
     def figures(self, records: Sequence[ObjectRecord]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from calib8.tasks.judges.find_detection_head import find_detection_head
 from calib8.tasks.judges.interface import TASKS, Array, Judge
 from calib8.tasks.judges.keypoints import KeypointJudge
 from calib8.tasks.judges.masks import MaskJudge, find_mask_head
+from calib8.tasks.judges.named_places import check_whole
 from calib8.tasks.kinds import Kind
 
 AnyJudge = Judge[Any, Any, Any]
@@ -79,10 +80,12 @@ def find_judge(
     places = list(range(len(names))) if meaning is None else _told_outputs(task, names, meaning)
     names, outputs = [names[place] for place in places], [outputs[place] for place in places]
     if task == "segment":
-        mask = find_mask_head(names, outputs)
+        mask = find_mask_head(names, outputs, _known_size(feeds))
         return MaskJudge(replace(mask, output=places[mask.output]))
     if task == "keypoints":
         points = find_point_head(names, outputs, picture_size(feeds, task))
+        if points.layout != "columns" and meaning is not None:
+            check_whole(task, meaning, _KINDS[task])
         return KeypointJudge(replace(points, output=places[points.output]))
     if task == "embed":
         vector = find_embedding(names, outputs)
@@ -101,8 +104,10 @@ def _told_outputs(task: str, names: Sequence[str], meaning: Meaning) -> list[int
     ones.
 
     Raises:
-        UsageError: several are as sure as each other.
+        UsageError: several are as sure as each other, or the user named a part of one.
     """
+    if task != "keypoints":  # boxes and scores may lie beside them
+        check_whole(task, meaning, _KINDS[task])
     whole = [
         branch for branch in meaning.branches if len(branch.pieces) == 1 and branch.pieces[0].axis is None
     ]
@@ -130,6 +135,14 @@ def _check_telling(task: str, names: Sequence[str], outputs: Sequence[Array]) ->
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             problem = f"output {name} is not finite for the first sample"
             raise UsageError(parameter("task", task), problem, cure)
+
+
+def _known_size(feeds: Mapping[str, npt.NDArray[np.generic]]) -> tuple[int, int] | None:
+    """That of the picture, None where it is not known."""
+    try:
+        return picture_size(feeds, "segment")
+    except UsageError:
+        return None
 
 
 def picture_size(feeds: Mapping[str, npt.NDArray[np.generic]], task: str) -> tuple[int, int]:

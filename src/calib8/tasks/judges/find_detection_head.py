@@ -29,6 +29,7 @@ from calib8.tasks.judges.detection_heads import (
 )
 from calib8.tasks.judges.detection_places import Places, Shown, faces, places_by_shape, told_places
 from calib8.tasks.judges.interface import F64, Array
+from calib8.tasks.judges.named_places import check_places
 from calib8.tensors import shape_text
 
 _SIZED: Final = 2.0
@@ -52,7 +53,8 @@ def find_detection_head(
         meaning: branches of the outputs as the graph has them; None: it is not known.
 
     Raises:
-        UsageError: the decoding is unknown, or several fit; the outputs are listed.
+        UsageError: the decoding is unknown, or several fit; the outputs are listed. Or parts that the user
+            named would be read as something else.
     """
     shown = Shown.of(names, outputs, size)
     grids = () if meaning is None else meaning.grids
@@ -63,6 +65,8 @@ def find_detection_head(
     places = places_by_shape(shown) if places is None else places
     if places is None:
         raise _unknown(shown, _why_unknown(shown))
+    if meaning is not None:
+        check_places(meaning, places, shown)
     if places.layout == "pair":
         return _pair(places, shown)
     if places.layout in ("levels", "maps"):

@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from calib8.errors import DataError
 from calib8.tasks.judges.average_precision import Sided
 from calib8.tasks.judges.decode_points import PointHead, Poses, poses
 from calib8.tasks.judges.interface import F64, Array, Flags, mean, told
@@ -93,7 +94,15 @@ class KeypointJudge:
         return PointTruth(points, known, boxes, area, np.zeros(len(points), np.bool_), labelled=False)
 
     def compare(self, answer: Poses, truth: PointTruth) -> ObjectRecord:
-        """Matches objects with the truth's."""
+        """Matches objects with the truth's.
+
+        Raises:
+            DataError: labels of more or fewer points than the model has.
+        """
+        own, wanted = answer.points.shape[1], truth.points.shape[1]
+        if len(truth.points) and own != wanted:
+            problem = f"hold {wanted} points for each object, the model has {own}"
+            raise DataError("labels", problem, "Give labels of the points that the model was trained on")
         none = np.zeros(len(truth.points), np.int64)
         void: Flags = np.logical_not(np.any(truth.labelled_points, axis=1))
         return compared(

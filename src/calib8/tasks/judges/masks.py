@@ -25,6 +25,9 @@ from calib8.tensors import shape_text
 
 _MOST_CLASSES: Final = 0xFFFF
 
+_MOST_STRETCHED: Final = 8.0
+"""A map whose rows are so much closer than its columns, or the other way round, is none."""
+
 LEFT_OUT: Final = -1
 """Class of pixels that do not count."""
 
@@ -164,8 +167,16 @@ def nearest(classes: I64, size: tuple[int, int]) -> I64:
     return np.asarray(classes[rows][:, columns])
 
 
-def find_mask_head(names: Sequence[str], outputs: Sequence[Array]) -> MaskHead:
+def find_mask_head(
+    names: Sequence[str], outputs: Sequence[Array], size: tuple[int, int] | None = None
+) -> MaskHead:
     """The first output that has a score or a class per pixel.
+
+    Args:
+        names: of the outputs.
+        outputs: of the float model for one sample.
+        size: height and width of the model's input in pixels; None: not known. A table of boxes has rows and
+            columns too, though not in the proportion of the picture.
 
     Raises:
         UsageError: there is none.
@@ -173,6 +184,8 @@ def find_mask_head(names: Sequence[str], outputs: Sequence[Array]) -> MaskHead:
     for index, array in enumerate(outputs):
         inner = array.shape[1:]
         if array.ndim not in (3, 4) or len(array) != 1 or max(inner) < 2:
+            continue
+        if size is not None and not _in_proportion(inner, size):
             continue
         numbers = array.ndim == 3 or 1 in (inner[0], inner[-1])
         if array.dtype.kind in "iub" and numbers and _are_classes(array):
@@ -190,6 +203,14 @@ def find_mask_head(names: Sequence[str], outputs: Sequence[Array]) -> MaskHead:
     raise UsageError(
         parameter("task", "segment"), f"outputs {listed}: none has scores of pixels, [1, C, H, W]", cure
     )
+
+
+def _in_proportion(inner: tuple[int, ...], size: tuple[int, int]) -> bool:
+    """Whether rows and columns are to each other about as those of the picture."""
+    axes = [axis for axis in range(len(inner)) if len(inner) == 2 or axis != _scores_axis(inner)]
+    rows, columns = (inner[axis] for axis in axes)
+    stretched = rows * size[1] / (columns * size[0])
+    return 1 / _MOST_STRETCHED <= stretched <= _MOST_STRETCHED
 
 
 def _are_classes(array: Array) -> bool:

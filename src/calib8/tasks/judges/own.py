@@ -15,6 +15,7 @@ import numpy as np
 
 from calib8.errors import DataError, UsageError
 from calib8.tasks.judges.interface import Array, mean
+from calib8.type_texts import a_type
 
 OwnJudge: TypeAlias = "Callable[[list[Array], list[Array]], float]"
 
@@ -26,7 +27,7 @@ def check_own_judge(judge: object) -> None:
         UsageError: it is no function.
     """
     if not callable(judge):
-        problem = f"a {type(judge).__name__} is not a function"
+        problem = f"{a_type(judge)} is not a function"
         raise UsageError("judge", problem, "Give a function (outputs_float, outputs_int8) -> score")
 
 
@@ -54,7 +55,7 @@ def own_score(judge: OwnJudge, expected: Sequence[Array], outputs: Sequence[Arra
 def _shown(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"an array of shape {list(value.shape)}"
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else f"{a_type(value)}"
 
 
 def own_figures(scores: Sequence[float]) -> dict[str, float]:
