@@ -4,10 +4,12 @@ A program has no slots that are filled beforehand. What gives a constant is a ta
 its input:
 
     one code of any slot → Gather → [256] → Lookup, row c full of code c → every code → Gather → the constant
+    … of 16 bits:  one code → Lookup: 0 → Gather → [n] → Lookup, row i full of element i → the constant
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,11 +22,11 @@ from calib8.program.program import Slot
 from calib8.program.rules import Codes
 
 MAX_TABLES: Final = 4096
-"""Rows of a Lookup: 1 MB of tables."""
+"""Rows of a Lookup: 1 MB of tables, of 16-bit codes 2 MB."""
 
 
 def coded_constant(builder: Builder, place: int) -> Operand:
-    """The codes of a constant of 8 bits and its slot.
+    """The codes of a constant and its slot.
 
     Raises:
         NoFormError: it is computed, of another type or quantized per channel.
@@ -44,11 +46,13 @@ def written(builder: Builder, place: int, source: int) -> int:
         source: a slot of codes that is written already; what it holds does not matter.
 
     Raises:
-        NoFormError: no constant of 8-bit codes.
+        NoFormError: no constant of codes, or one of 16 bits with too many elements.
     """
     if place in builder.numbers or builder.tensor(place).data is None:
         return builder.number(place)
     constant = coded_constant(builder, place)
+    if constant.slot.is_wide or builder.slots[source].is_wide:
+        return _written_wide(builder, place, source, constant)
     slot, low = constant.slot, np.iinfo(constant.data.dtype).min
     like, rank = builder.slots[source], len(builder.slots[source].shape)
     one, line = builder.between(like, (1,) * rank, "one"), builder.between(like, (1,), "one")
@@ -68,6 +72,29 @@ def written(builder: Builder, place: int, source: int) -> int:
     return number
 
 
+def _written_wide(builder: Builder, place: int, source: int, constant: Operand) -> int:
+    slot, count = constant.slot, constant.data.size
+    if count > MAX_TABLES:
+        raise NoFormError(f"'{slot.name}' has {count} elements; constants beside 16-bit codes at most {MAX_TABLES}")
+    like, rank = builder.slots[source], len(builder.slots[source].shape)
+    zero = replace(like, name=f"{slot.name}/zero", shape=(1,), dtype="int8", zero_point=0)
+    one, line = builder.between(like, (1,) * rank, "one"), builder.between(like, (1,), "one")
+    bare, many = builder.add(zero), builder.between(zero, (count,), "many")
+    flat, number = builder.between(slot, (count,), "flat"), builder.add(slot)
+    every = 1 << (16 if like.is_wide else 8)
+    rows = np.repeat(constant.data.reshape(-1, 1), 256, axis=1)
+    builder.steps += [
+        Slice(slot.name, (source,), (one,), (0,) * rank, (1,) * rank),
+        Reshape(slot.name, (one,), (line,)),
+        Lookup(slot.name, (line,), (bare,), np.zeros(every, np.int8), "Constant"),
+        Gather(slot.name, (bare,), (many,), 0, np.zeros(count, np.int32)),
+        Lookup(slot.name, (many,), (flat,), np.ascontiguousarray(rows), "Constant"),
+        Reshape(slot.name, (flat,), (number,)),
+    ]
+    builder.numbers[place] = number
+    return number
+
+
 def against_constant(builder: Builder, step: Instruction, x: int, constant: Operand, place: int) -> bool:
     """Whether an elementwise instruction became a table of what it gives code by code.
 
@@ -81,10 +108,10 @@ def against_constant(builder: Builder, step: Instruction, x: int, constant: Oper
     source, target = builder.slots[x], builder.slots[step.outputs[0]]
     channels = constant.data.size
     along_last = channels == 1 or constant.data.shape[-1] == channels == (source.shape or (1,))[-1]
-    if source.shape != target.shape or not along_last or channels > MAX_TABLES:
+    if source.shape != target.shape or not along_last or channels > (1 if source.is_wide else MAX_TABLES):
         return False
-    low = np.iinfo(source.dtype).min
-    every = np.repeat(np.arange(low, low + 256).astype(source.dtype)[:, None], channels, axis=1)
+    limits = np.iinfo(source.dtype)
+    every = np.repeat(np.arange(limits.min, limits.max + 1).astype(source.dtype)[:, None], channels, axis=1)
     pair = [_of_shape(source, every), _of_shape(constant.slot, constant.data.reshape(1, channels))]
     if place == 0:
         pair.reverse()
