@@ -1,4 +1,4 @@
-"""Models of int8 codes as TFLite has them with 16-bit activations: int8 weights, int64 biases, zero points 0."""
+"""Models of int8 codes as TFLite has them with 16-bit activations: int8 weights, int64 biases, no zero points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FINER = np.float32(1 / 256)
 
 def widened(graph: Graph, rng: np.random.Generator) -> Graph:
     """The same operators over codes that are 256 times as fine; constants get random lower bytes."""
-    kinds = {place: "codes" for place in range(len(graph.tensors))}
+    kinds = dict.fromkeys(range(len(graph.tensors)), "codes")
     for operator in graph.operators:
         if operator.op in LAYERS:
             kinds[operator.inputs[1]] = "weight"

@@ -75,7 +75,9 @@ def written(builder: Builder, place: int, source: int) -> int:
 def _written_wide(builder: Builder, place: int, source: int, constant: Operand) -> int:
     slot, count = constant.slot, constant.data.size
     if count > MAX_TABLES:
-        raise NoFormError(f"'{slot.name}' has {count} elements; constants beside 16-bit codes at most {MAX_TABLES}")
+        raise NoFormError(
+            f"'{slot.name}' has {count} elements; constants beside 16-bit codes at most {MAX_TABLES}"
+        )
     like, rank = builder.slots[source], len(builder.slots[source].shape)
     zero = replace(like, name=f"{slot.name}/zero", shape=(1,), dtype="int8", zero_point=0)
     one, line = builder.between(like, (1,) * rank, "one"), builder.between(like, (1,), "one")

@@ -108,7 +108,9 @@ def _wide_curve(builder: Builder, operator: Operator, x: Slot, y: Slot) -> None:
         NoFormError: scales that LiteRT refuses, or cannot compute with.
     """
     if not y.is_wide or y.scale != OUTPUT_SCALE:
-        raise NoFormError(f"its output is {y.dtype} of scale {y.scale:.6g}, where TFLite writes int16 of 1/32768")
+        raise NoFormError(
+            f"its output is {y.dtype} of scale {y.scale:.6g}, where TFLite writes int16 of 1/32768"
+        )
     if x.scale > LARGEST_CURVE_SCALE:
         raise NoFormError(f"its input has the scale {x.scale:.6g}; the largest of 16 bits is 1")
     _lookup(builder, operator, WIDE_CURVES[operator.op](x.scale), FUNCTIONS[operator.op].op)

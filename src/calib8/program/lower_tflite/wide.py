@@ -16,9 +16,10 @@ MOVES: Final = frozenset({
 
 OPERATORS: Final = MOVES | {
     "ADD", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED", "LEAKY_RELU", "LOGISTIC",
-    "MAX_POOL_2D", "MUL", "QUANTIZE", "RELU", "RELU6", "SUB", "TANH",
+    "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MUL", "QUANTIZE", "RELU", "RELU6", "SUB", "TABLE", "TANH",
+    "TRANSPOSE_CONV",
 }  # fmt: skip
-"""Operators on 16-bit codes."""
+"""Operators on 16-bit codes; MAXIMUM and MINIMUM with a constant alone."""
 
 
 def wide_problem(graph: Graph, operator: Operator) -> str | None:
