@@ -8,7 +8,8 @@ import numpy as np
 
 from calib8.tflite.graph import Graph, Operator, Quantization, Tensor
 
-LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
+LAYERS = {"CONV_2D": 2, "DEPTHWISE_CONV_2D": 2, "FULLY_CONNECTED": 2, "TRANSPOSE_CONV": 3}
+"""Layer → place of its bias; its weights are input 1."""
 FINER = np.float32(1 / 256)
 
 
@@ -18,7 +19,7 @@ def widened(graph: Graph, rng: np.random.Generator) -> Graph:
     for operator in graph.operators:
         if operator.op in LAYERS:
             kinds[operator.inputs[1]] = "weight"
-            kinds.update((place, "bias") for place in operator.inputs[2:] if place >= 0)
+            kinds.update((place, "bias") for place in operator.inputs[LAYERS[operator.op] :] if place >= 0)
     tensors = tuple(_wide(tensor, kinds[place], rng) for place, tensor in enumerate(graph.tensors))
     operators = tuple(replace(operator, version=_version(operator)) for operator in graph.operators)
     return replace(graph, tensors=tensors, operators=operators)
