@@ -21,6 +21,7 @@ from calib8.exporting.tflite.layers import weight_scales
 from calib8.program.instructions import Add, Instruction, Lookup, Mul, Pad, Sub, Weighted
 from calib8.program.program import Program, Slot
 from calib8.program.rounding.linear import layer_rescale, product_rule, sum_rule
+from calib8.program.rules import FixedRescale
 from calib8.qparams import QParams, round_half_away
 
 HIGHEST: Final = (1 << 15) - 1
@@ -31,7 +32,7 @@ def symmetric_program(program: Program) -> tuple[Program, tuple[str, ...]]:
     """The program with zero points of 0 wherever codes have 16 bits, and a note on each that was moved.
 
     Raises:
-        NoFormError: a layer's rounding is none that TFLite has.
+        NoFormError: a layer gives its sums as they are.
     """
     moved = [slot for slot in program.slots if slot.is_wide and slot.zero_point]
     if not moved:
@@ -87,9 +88,11 @@ def _codes(codes: Array, old: Slot, new: Slot) -> Array:
 
 
 def _layer(step: Weighted, x: tuple[Slot, Slot], y: tuple[Slot, Slot]) -> dict[str, Any]:
-    """Rescale and bias over other steps of input and output; a layer of sums keeps those."""
+    """Rescale and bias over other steps of input and output; nothing of a layer that has no form anyway."""
     if step.rescale is None:
         raise NoFormError(f"'{x[0].name}' has a zero point, and nothing quantizes the sums of '{step.name}'")
+    if not isinstance(step.rescale, FixedRescale):
+        return {}
     scales = weight_scales(step.rescale, x[0].scale, y[0].scale)
     bias = round_half_away(step.bias.astype(np.float64) * (x[0].scale / x[1].scale)).astype(np.int32)
     wide = (1 << 40) - 1 if x[1].is_wide else None
