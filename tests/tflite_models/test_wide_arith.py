@@ -9,7 +9,18 @@ from single_op import CASES as COUNT
 from single_op import assert_same_bits
 from widened import widened
 
-OPS = ("ADD", "CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED", "MAX_POOL_2D", "MUL", "SUB", "TRANSPOSE_CONV")
+OPS = (
+    "ADD",
+    "CONCATENATION",
+    "CONV_2D",
+    "DEPTHWISE_CONV_2D",
+    "DEQUANTIZE",
+    "FULLY_CONNECTED",
+    "MAX_POOL_2D",
+    "MUL",
+    "SUB",
+    "TRANSPOSE_CONV",
+)
 
 
 @pytest.mark.parametrize("op", OPS)

@@ -1,4 +1,4 @@
-"""Models of int8 codes as TFLite has them with 16-bit activations: int8 weights, int64 biases, no zero points."""
+"""Models of int8 codes with 16-bit activations in their place: int8 weights, int64 biases, no zero points."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Sums and products of 16-bit codes that are rounded twice, as LiteRT does it: the core's steps round once.
 
-    Add, Sub of ScaledSum,  Mul of ``double``   →   a call of ONNX Runtime that computes the same in int64
+Add, Sub of ScaledSum,  Mul of ``double``   →   a call of ONNX Runtime that computes the same in int64
 
-    SRDHM(x, m)   (x·m + 2^30 + 2^62) div 2^31 − 2^31          all dividends ≥ 0, so div rounds down
-    RDPOT(x, e)   sign(x)·((|x| + 2^(e−1)) div 2^e)
+SRDHM(x, m)   (x·m + 2^30 + 2^62) div 2^31 − 2^31          all dividends ≥ 0, so div rounds down
+RDPOT(x, e)   sign(x)·((|x| + 2^(e−1)) div 2^e)
 """
 
 from __future__ import annotations
@@ -52,11 +52,16 @@ class _Graph:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[int, onnx.TensorProto] = field(default_factory=dict)
 
-    def node(self, kind: str, *inputs: str | int, name: str = "", **attributes: int) -> str:
+    def node(self, kind: str, *inputs: str | int) -> str:
         """What a node makes; numbers become constants."""
-        result = name or f"t{len(self.nodes)}"
+        result = f"t{len(self.nodes)}"
         given = [self._constant(value) if isinstance(value, int) else value for value in inputs]
-        self.nodes.append(helper.make_node(kind, given, [result], **attributes))
+        self.nodes.append(helper.make_node(kind, given, [result]))
+        return result
+
+    def cast(self, source: str, result: str, dtype: int) -> str:
+        """The numbers of another type."""
+        self.nodes.append(helper.make_node("Cast", [source], [result], to=dtype))
         return result
 
     def double(self, x: str, multiplier: int, shift: int) -> str:
@@ -82,12 +87,12 @@ def _call(program: Program, step: Instruction) -> op.Float:
     slots = [program.slots[slot] for slot in (*step.inputs, *step.outputs)]
     graph, output = _Graph(), slots[2]
     a, b = (
-        graph.node("Sub", graph.node("Cast", name, to=TensorProto.INT64), slot.zero_point)
+        graph.node("Sub", graph.cast(name, f"{name} as int64", TensorProto.INT64), slot.zero_point)
         for name, slot in zip(("a", "b"), slots, strict=False)
     )
     steps = _product(graph, step, a, b) if isinstance(step, op.Mul) else _sum(graph, step, a, b)
     codes = graph.node("Clip", graph.node("Add", steps, output.zero_point), step.low, step.high)
-    graph.node("Cast", codes, name="y", to=TYPES[output.dtype])
+    graph.cast(codes, "y", TYPES[output.dtype])
     return op.Float(step.name, step.inputs, step.outputs, _bytes(graph, slots), (step.name,), (REASON,))
 
 
@@ -116,4 +121,5 @@ def _bytes(graph: _Graph, slots: list[Slot]) -> bytes:
     made = helper.make_graph(graph.nodes, "sums", ports[:2], ports[2:], list(graph.constants.values()))
     opsets = [helper.make_operatorsetid("", OPSET)]
     model: onnx.ModelProto = helper.make_model(made, opset_imports=opsets, ir_version=IR_VERSION)
-    return model.SerializeToString(deterministic=True)
+    data: bytes = model.SerializeToString(deterministic=True)
+    return data

@@ -7,7 +7,7 @@ import numpy as np
 from calib8.errors import NoFormError
 from calib8.exporting.tflite.builder import HIGHEST, LOWEST, Builder, LayerSums, codes_of, slot_codes
 from calib8.exporting.tflite.layers import coded_layer, sums_weight_scales
-from calib8.exporting.tflite.wide import any_wide, limited, operand
+from calib8.exporting.tflite.wide import any_wide, fine_scale, limited, operand
 from calib8.program.instructions import Add, AddSums, Maximum, Minimum, Mul, Requantize, Sub
 from calib8.program.program import Slot
 from calib8.tflite.graph import Option
@@ -23,7 +23,12 @@ OPERATORS: dict[type, str] = {
 
 def binary(builder: Builder, step: Add | Sub | Mul) -> None:
     """Sum, difference or product, broadcast."""
-    wide = any_wide(*(builder.slot(number) for number in (*step.inputs, *step.outputs)))
+    a, b, y = (builder.slot(number) for number in (*step.inputs, *step.outputs))
+    wide = any_wide(a, b, y)
+    if wide and isinstance(step, Mul) and a.scale * b.scale >= fine_scale(y):
+        raise NoFormError(
+            "a step of its product is no smaller than one of its 16-bit result: int32 overflows"
+        )
     inputs = [operand(builder, number, wide) for number in step.inputs]
     _limited(builder, step, inputs, OPERATORS[type(step)], wide)
 

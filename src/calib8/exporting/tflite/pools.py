@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from calib8.errors import NoFormError
-from calib8.exporting.tflite.builder import LOWEST, Builder
+from calib8.exporting.tflite.builder import Builder
 from calib8.exporting.tflite.moves import reshaped
 from calib8.exporting.tflite.windows import border, bordered, padding
 from calib8.program.instructions import (

@@ -3,8 +3,8 @@
     T  = max(|lowest − z|, highest − z)·s        what the codes reach
     s' = T / 32767,  z' = 0                      s ≤ s' ≤ 2.0001·s: up to one bit of the sixteen
 
-Rounding parameters, biases, clamps, borders and tables follow; real values stay within half a step of s'. What
-the old codes could not hold is clipped as before, but for what is fed to the model.
+Rounding parameters, biases, clamps, borders and tables follow; real values stay within half a step of s'.
+What the old codes could not hold is clipped as before, but for what is fed to the model.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def symmetric_program(program: Program) -> tuple[Program, tuple[str, ...]]:
     steps = tuple(_step(program.slots, slots, step) for step in program.instructions)
     changed = {slot.name: (slot.scale, _symmetric(slot).scale) for slot in moved}
     notes = tuple(
-        f"'{name}': 16-bit codes without a zero point, as TFLite has them; one step is {new:.4g}, not {old:.4g}"
+        f"'{name}': 16-bit codes without a zero point, as TFLite has them; a step is {new:.4g}, not {old:.4g}"
         for name, (old, new) in changed.items()
     )
     return replace(program, slots=slots, instructions=steps), notes

@@ -82,9 +82,9 @@ def _candidates(step: Lookup, x: Slot, y: Slot) -> Iterator[Candidate]:
     requantized = table("tflite", Source(), x, y)
     yield Candidate("QUANTIZE", {}, None, requantized)
     wide = x.is_wide or y.is_wide
-    families = {} if x.is_wide != y.is_wide else WIDE_FAMILIES if wide else FAMILIES
-    if step.function in families:
-        yield from families[step.function](step, x, y)
+    family = FAMILIES.get(step.function)
+    if family is not None and (not wide or (x.is_wide == y.is_wide and family in WIDE)):
+        yield from family(step, x, y)
     clipped = np.clip(requantized, step.table.min(), step.table.max()).astype(y.dtype)
     yield Candidate("QUANTIZE", {}, None, clipped, limited=True)
 
@@ -96,6 +96,9 @@ def _direct(op: str, function: str) -> Callable[[Lookup, Slot, Slot], Iterator[C
         yield Candidate(op, {}, None, table("tflite", Apply(function, (Source(),)), x, y))
 
     return candidates
+
+
+_relu: Final = _direct("RELU", "Relu")
 
 
 def _own_scale(
@@ -140,7 +143,7 @@ def _slope(step: Lookup, x: Slot, y: Slot) -> Iterator[float]:
 
 
 FAMILIES: Final[dict[str, Callable[[Lookup, Slot, Slot], Iterator[Candidate]]]] = {
-    "Relu": _direct("RELU", "Relu"),
+    "Relu": _relu,
     "Clip": _clips,
     "LeakyRelu": _leaky,
     "HardSwish": _direct("HARD_SWISH", "HardSwish"),
@@ -149,8 +152,8 @@ FAMILIES: Final[dict[str, Callable[[Lookup, Slot, Slot], Iterator[Candidate]]]] 
 }
 """Function of a Lookup → operators to try."""
 
-WIDE_FAMILIES: Final = {name: FAMILIES[name] for name in ("Relu", "Clip", "LeakyRelu")}
-"""The same from 16-bit codes to 16-bit codes: HARD_SWISH has none, LOGISTIC and TANH interpolate."""
+WIDE: Final = (_relu, _clips, _leaky)
+"""Those that take 16-bit codes on both sides: HARD_SWISH does not, LOGISTIC and TANH interpolate there."""
 
 
 def _gathered(builder: Builder, step: Lookup, source: int, target: int) -> None:

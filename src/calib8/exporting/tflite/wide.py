@@ -1,11 +1,11 @@
 """16-bit codes: TFLite's operators on them take int16 on all sides and have zero points 0.
 
-    x of int8  ─► QUANTIZE ─► int16 of scale s_x ─┐
-    x of int16 ───────────────────────────────────┴─► operator ─► y of int16
-                                                      operator ─► int16 of scale s_y/128 ─► QUANTIZE ─► y of int8
+    x of int8 ─► QUANTIZE ─► int16 of scale s_x ┐
+    x of int16 ─────────────────────────────────┴► operator ─► y of int16
+                                                   operator ─► int16 of scale s_y/128 ─► QUANTIZE ─► y of int8
 
-The first QUANTIZE is exact: it subtracts the zero point. The codes before the last one reach 255 steps of y on
-either side of 0, so nothing but y clips them; they are rounded twice, first to the 128th part of a step.
+The first QUANTIZE is exact: it subtracts the zero point. The codes before the last one reach 255 steps of y
+on either side of 0, so nothing but y clips them; they are rounded twice, first to the 128th part of a step.
 """
 
 from __future__ import annotations
@@ -45,12 +45,17 @@ def operand(builder: Builder, number: int, wide: bool) -> int:
     return builder.wide[number]
 
 
+def fine_scale(y: Slot) -> float:
+    """The scale of the int16 codes that an operator writes for a slot."""
+    return y.scale if y.is_wide else y.scale / FINER
+
+
 def limited(builder: Builder, output: int, y: Slot, limits: tuple[int, int], make: Make, wide: bool) -> None:
     """An operator whose codes are limited, see ``Builder.clamped``; ``wide``: it writes int16."""
     if not wide or y.is_wide:
         builder.clamped(output, y, *limits, make)
         return
-    fine = Slot(f"{y.name}/fine", y.shape, WIDE_TYPE, (y.scales / np.float32(FINER)).astype(np.float32))
+    fine = Slot(f"{y.name}/fine", y.shape, WIDE_TYPE, np.array([fine_scale(y)], np.float32))
     place = builder.add(fine.name, builder.tensors[output].shape, WIDE_TYPE, slot_codes(fine))
     builder.requantizations += 1
 

@@ -23,7 +23,7 @@ OPERATORS: Final = MOVES | {
 
 
 def wide_problem(graph: Graph, operator: Operator) -> str | None:
-    """Why an operator has no integer form for the 16-bit codes it reads or writes; None: it has, or no such."""
+    """Why an operator has no integer form for its 16-bit codes; None: it has, or no such codes."""
     tensors = [graph.tensors[place] for place in (*operator.inputs, *operator.outputs) if place >= 0]
     wide = [tensor for tensor in tensors if tensor.dtype == WIDE_TYPE and tensor.quantization is not None]
     if not wide:

@@ -1,6 +1,6 @@
 """What LiteRT's kernels of 16-bit activations and 8-bit weights compute: layers, sums, products, two curves.
 
-    convolutions       (acc·m + 2^(14 − shift)) >> (15 − shift)      m: the 31 bits of a multiplier, rounded to 15
+    convolutions       (acc·m + 2^(14 − shift)) >> (15 − shift)      m: a multiplier rounded to 15 bits
     dense layers       the nearest of acc · multiplier · 2^(shift − 31), ties away from zero
     ADD, SUB           TFLite's Add with 15 bits gained in place of 20
     MUL, QUANTIZE      ``double``, as of 8-bit codes
@@ -8,7 +8,7 @@
 All zero points are 0. LOGISTIC and TANH interpolate between 256 values of a logistic function:
 
     v = (q·multiplier + 2^(shift − 1)) >> shift              real: q·s_x ≈ v / (3·2^12)
-    T[i] = round(2^16·(σ(i/24) + |σ''(i/24)|/(16·24²)))       a sixteenth of the bend between two values is added
+    T[i] = round(2^16·(σ(i/24) + |σ''(i/24)|/(16·24²)))       a straight line lies below the curve
     LOGISTIC   y = (T[i]·2^9 + r·(T[i + 1] − T[i]) + 2^9) >> 10,            |v| = 2^9·i + r
     TANH       y = (T[i]·2^8 + r·(T[i + 1] − T[i]) − 2^23 + 2^7) >> 8,      |v| = 2^8·i + r
 

@@ -7,8 +7,8 @@
     single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers, FixedNorm
 
 LinearAxis and Quantize belong to a profile by their type of fraction and their rounding. What reads 16-bit
-codes has, in ``tflite``, all roundings of FixedRescale, and AlignedSum too: those of LiteRT's kernels where the
-model is a TFLite file, else single and AlignedSum.
+codes has, in ``tflite``, all roundings of FixedRescale, and AlignedSum too: of a TFLite file those of
+LiteRT's kernels, else single and AlignedSum.
 """
 
 from __future__ import annotations
