@@ -5,9 +5,12 @@ from __future__ import annotations
 import cases_arith
 import numpy as np
 import pytest
+from litert import Kernels, litert_outputs
 from single_op import CASES as COUNT
-from single_op import assert_same_bits
+from single_op import assert_same_bits, feeds
 from widened import widened
+
+from calib8.tflite.write import serialize
 
 OPS = (
     "ADD",
@@ -29,3 +32,17 @@ def test_random_models(op: str) -> None:
         rng = np.random.default_rng(seed)
         graph = widened(cases_arith.CASES_OF[op](rng, "int8"), rng)
         assert_same_bits(rng, graph)
+
+
+@pytest.mark.parametrize("kernels", ["optimized", "xnnpack"])
+@pytest.mark.parametrize("op", ["ADD", "CONV_2D", "FULLY_CONNECTED", "MUL", "SUB", "TRANSPOSE_CONV"])
+def test_litert_has_one_rounding_of_16_bits(op: str, kernels: Kernels) -> None:
+    """All three sets of kernels give the same bits, of FULLY_CONNECTED where there is a bias."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        graph = widened(cases_arith.CASES_OF[op](rng, "int8"), rng)
+        if op == "FULLY_CONNECTED" and graph.operators[0].inputs[-1] < 0:
+            continue
+        model, fed = serialize(graph), feeds(rng, graph)
+        [wanted], [found] = litert_outputs(model, fed), litert_outputs(model, fed, kernels)
+        np.testing.assert_array_equal(found, wanted)
