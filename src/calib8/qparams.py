@@ -70,6 +70,7 @@ UINT8: Final = QuantSpec(bits=8, signed=False, symmetric=False)
 INT8: Final = QuantSpec(bits=8, signed=True, symmetric=False)
 INT8_SYMMETRIC: Final = QuantSpec(bits=8, signed=True, symmetric=True)
 INT16: Final = QuantSpec(bits=16, signed=True, symmetric=False)
+INT16_SYMMETRIC: Final = QuantSpec(bits=16, signed=True, symmetric=True)
 
 
 @dataclass(frozen=True)

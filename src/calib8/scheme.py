@@ -18,7 +18,7 @@ from calib8.ops.groups import TARGET_OPS as TARGET_OPS
 from calib8.ops.groups import UNARY_OPS as UNARY_OPS
 from calib8.ops.groups import WEIGHTED_OPS as WEIGHTED_OPS
 from calib8.parameters import one_of, parameter
-from calib8.qparams import INT8, INT8_SYMMETRIC, INT16, UINT8, QuantSpec
+from calib8.qparams import INT8, INT8_SYMMETRIC, INT16, INT16_SYMMETRIC, UINT8, QuantSpec
 from calib8.requests import Request
 
 Granularity: TypeAlias = Literal["per-channel", "per-tensor"]
@@ -67,6 +67,9 @@ class QuantScheme:
         computes: ops beyond those with an integer form for every target that this one computes from codes.
         spots: code of single activations for which 8 bits are too few, see ``calib8.passes.spots``; None: the
             target has no integer form for them.
+        chooses_spots: the search for accuracy gives activations such codes where they need them; False: only
+            those that are named, or ``repair`` asks for, for the runtime has slow kernels for them, or its
+            chips none.
         mixes_floats: a few layers in float among those in int8 cost the time that they take and nothing else.
     """
 
@@ -87,6 +90,7 @@ class QuantScheme:
     cautions: Mapping[str, str] = field(default_factory=dict)
     computes: frozenset[str] = frozenset()
     spots: QuantSpec | None = None
+    chooses_spots: bool = False
     mixes_floats: bool = False
 
     @property
@@ -150,6 +154,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             cautions={},
             computes=TARGET_OPS,
             spots=INT16,
+            chooses_spots=True,
             mixes_floats=False,
         ),
         QuantScheme(
@@ -166,6 +171,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             shared_scale_ops=frozenset({"AveragePool", "Concat"}),
             quantize_outputs=True,
             takes=("int8",),
+            spots=INT16_SYMMETRIC,
         ),
         QuantScheme(
             "tensorrt",

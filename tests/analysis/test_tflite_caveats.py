@@ -34,6 +34,8 @@ def test_differences_are_told_by_operator() -> None:
     [first] = caveats(quantized_classifier())
     assert first.endswith("may differ in 1 CONV_2D (by 1)")
     x = Tensor("x", (1, 4), "int8", None, coded(0.1, 0))
+    wide = Tensor("x", (1, 4), "int16", None, coded(0.1, 0))
+    assert caveats(Graph((x, wide), (Operator("QUANTIZE", (0,), (1,), {}, 2),), (0,), (1,))) == ()
     axes = Tensor("axes", (1,), "int32", None)
     graph = Graph(
         (x, axes, x), (Operator("ADD", (0, 0), (2,), {}, 2), Operator("SUM", (2, 1), (0,), {}, 2)), (0,), (2,)

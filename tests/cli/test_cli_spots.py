@@ -13,6 +13,7 @@ from tiny_models import FLAGS, cnn, save
 
 import calib8
 from calib8.model.metadata import read_metadata
+from calib8.tflite.read import read_tflite
 
 
 def wide_tensors(path: Path) -> set[str]:
@@ -47,12 +48,28 @@ def test_a_table_serves_as_well(cli, model: Path, images: Path, out: Path) -> No
     assert wide_tensors(out / "q.onnx") == {"features"}
 
 
+def test_a_spot_in_a_tflite_file(cli, model: Path, images: Path, out: Path) -> None:
+    """Named ones alone: no effort makes any for this target."""
+    files = ("--data", images, *FLAGS, "--target", "tflite", "-o", out / "q.tflite")
+    assert cli("quantize", model, *files).exit_code == 0
+    assert not wide_in_file(out / "q.tflite")
+    result = cli("quantize", model, *files, "--spot", "features")
+    assert result.exit_code == 0, result.output
+    assert "features" in wide_in_file(out / "q.tflite")
+    checked = cli("inspect", out / "q.tflite", "--target", "tflite")
+    assert checked.exit_code == 0 and "0 violations" in checked.stdout, checked.output
+
+
+def wide_in_file(path: Path) -> set[str]:
+    return {tensor.name for tensor in read_tflite(path).tensors if tensor.dtype == "int16"}
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
         (
             ("--spot", "features"),
-            "--spot features: the target 'onnxruntime' has 8-bit codes alone. Use --target calib8",
+            "--spot features: the target 'onnxruntime' has 8-bit codes alone. Use --target calib8 or tflite",
         ),
         (
             ("--target", "calib8", "--spot", "feature"),

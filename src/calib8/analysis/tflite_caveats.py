@@ -77,9 +77,11 @@ def _of_kind(graph: Graph) -> Iterator[str]:
 
 
 def _coded(graph: Graph, operator: Operator) -> tuple[str, str]:
-    """Name of an operator, and the type of the first codes that it takes or gives."""
+    """Name of an operator, and the type of its codes: int16 if some are, else that of the first ones."""
     places = [place for place in (*operator.inputs, *operator.outputs) if place >= 0]
     types = [graph.tensors[place].dtype for place in places]
+    if "int16" in types:
+        return operator.op, "int16"
     return operator.op, next((dtype for dtype in types if dtype in ("int8", "uint8")), "")
 
 

@@ -70,7 +70,8 @@ _KEEP_FLOAT_HELP: Final = (
 KeepFloatOption = Annotated[list[str] | None, option(RANGES, "--keep-float", "NODE", _KEEP_FLOAT_HELP)]
 
 _SPOT_HELP: Final = (
-    "Tensor whose codes have 16 bits in place of 8, with --target calib8; may be given several times."
+    "Tensor whose codes have 16 bits in place of 8, with --target calib8 or tflite; "
+    "may be given several times."
 )
 SpotOption = Annotated[
     list[str] | None,

@@ -159,7 +159,7 @@ class ScaledSum:
     """TFLite's Add: ``M(M((A−z_a) << left, lhs) ± M((B−z_b) << left, rhs), output)``, M double rounding.
 
     Attributes:
-        left_shift: 20.
+        left_shift: 20, of 16-bit codes 15.
         lhs, rhs, output: (multiplier, shift).
     """
 

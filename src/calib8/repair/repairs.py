@@ -212,7 +212,7 @@ def stages_of(
     effort: Effort, scheme: QuantScheme, model: ir.Model, *, mixed: bool = True
 ) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """The stages of an effort for a target and a prepared float graph; ``mixed``: layers may be float."""
-    left_out = [SPOTS] * (scheme.spots is None) + [FLOATS] * (not (mixed and scheme.mixes_floats))
+    left_out = [SPOTS] * (not scheme.chooses_spots) + [FLOATS] * (not (mixed and scheme.mixes_floats))
     stages = tuple(stage for stage in effort.stages if stage not in left_out)
     if scheme.weight_granularity != "per-channel":
         left = any(CROSS_LAYER in stage for stage in stages)

@@ -54,7 +54,7 @@ class RepairChoice(Request):
             for none at all. All but ``DATA_FREE`` ones need data.
         keep_float: names of nodes to keep in float.
         spots: names of tensors whose codes have 16 bits in place of 8, see ``calib8.passes.spots``; only the
-            target ``calib8`` has such codes.
+            targets ``calib8`` and ``tflite`` have such codes.
 
     Raises:
         UsageError: both effort and repairs, or one that does not exist.

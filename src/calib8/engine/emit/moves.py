@@ -111,16 +111,18 @@ def stored_constant(work: Work, out: Emitter) -> int:
     """Byte offset of the codes of a Constant among the constants of the plan."""
     step = work.instruction
     assert isinstance(step, Constant)
-    return out.constant(step.values.view(np.uint8) ^ np.uint8(out.shift(work.output)))
+    stored = np.ascontiguousarray(step.values).reshape(-1).view(np.uint8)
+    return out.constant(stored ^ np.uint8(out.shift(work.output)))
 
 
 def emit_constant(work: Work, out: Emitter) -> None:
     """A Copy from the constants, if the tensor does not lie there."""
     target = place_of(work.output, out)
     if target.buffer != CONSTANTS:
-        shape = out.slot(work.output).shape
-        source = Place(CONSTANTS, stored_constant(work, out), tuple(dense_strides(shape)))
-        emit_copy(out, work.name, source, target, shape, 1)
+        shape, item = out.slot(work.output).shape, out.item_size(work.output)
+        strides = tuple(stride * item for stride in dense_strides(shape))
+        source = Place(CONSTANTS, stored_constant(work, out), strides)
+        emit_copy(out, work.name, source, target, shape, item)
 
 
 def emit_transpose(work: Work, out: Emitter) -> None:

@@ -3,6 +3,7 @@
     float32     QUANTIZE behind an input, DEQUANTIZE before an output
     int8        the codes themselves
     uint8       code + 128: a QUANTIZE that only moves the zero point
+    int16       the codes themselves, where they have 16 bits; nothing but float32 else
 
 Images are fed and come out as NHWC, where the program has them so; all else as the model has it.
 """
@@ -40,7 +41,7 @@ def feed(builder: Builder, port: Port, readers: Sequence[Instruction], wanted: s
         wanted: its type, where it becomes codes.
 
     Raises:
-        NoFormError: codes are wanted, and something reads it as numbers.
+        NoFormError: codes are wanted, and something reads it as numbers, or its codes have 16 bits.
     """
     slot = builder.slot(port.slot)
     orders = {step.axes for step in readers if isinstance(step, Quantize | Transpose)}
@@ -56,11 +57,13 @@ def feed(builder: Builder, port: Port, readers: Sequence[Instruction], wanted: s
         return place
     if codes is None or not (slot.is_codes or only):
         raise NoFormError(f"the input '{port.name}' is read as float numbers, so it cannot be {wanted}")
+    _refuse_narrow(f"input '{port.name}'", codes, wanted)
     place = builder.port(port.name, shape, wanted, port_codes(codes, wanted))
     inner = place
-    if wanted != "int8":
-        inner = builder.add(f"{port.name}/codes", shape, "int8", slot_codes(codes))
-        builder.operator("QUANTIZE", [place], [inner], CODES_VERSION if wanted == "uint8" else 1)
+    if wanted != codes.dtype:
+        inner = builder.add(f"{port.name}/codes", shape, codes.dtype, slot_codes(codes))
+        version = CODES_VERSION if wanted == "uint8" or codes.is_wide else 1
+        builder.operator("QUANTIZE", [place], [inner], version)
     builder.fed[port.slot] = Fed(place, axes, inner)
     if slot.is_codes and axes != TO_NHWC:
         builder.places[port.slot] = inner
@@ -75,7 +78,13 @@ def port_codes(codes: Slot, dtype: str) -> Quantization | None:
     """What the codes of an input or output of a type mean."""
     if dtype == "uint8":
         return codes_of(codes.scale, codes.zero_point + OFFSET)
-    return slot_codes(codes) if dtype == "int8" else None
+    return slot_codes(codes) if dtype == codes.dtype else None
+
+
+def _refuse_narrow(what: str, codes: Slot, wanted: str) -> None:
+    """Refuses 8-bit codes at the border where those inside have 16."""
+    if codes.is_wide and wanted in ("int8", "uint8"):
+        raise NoFormError(f"the {what} has 16-bit codes, so it can be float32, not {wanted}")
 
 
 def quantize(builder: Builder, step: Quantize) -> None:
@@ -85,12 +94,14 @@ def quantize(builder: Builder, step: Quantize) -> None:
     axes = tuple(have.index(axis) for axis in step.axes)
     if fed is None or fed.codes is None:
         source = _in_order(builder, builder.tensor(step.inputs[0]), axes)
-        builder.operator("QUANTIZE", [source], [builder.tensor(number)], 1)
+        version = CODES_VERSION if builder.slot(number).is_wide else 1
+        builder.operator("QUANTIZE", [source], [builder.tensor(number)], version)
         return
     source = _in_order(builder, fed.codes, axes)
     y, first = slot_codes(builder.slot(number)), builder.tensors[source].quantization
     assert y is not None and first is not None
-    if (y.scales[0], y.zero_points[0]) == (first.scales[0], first.zero_points[0]):
+    same = builder.slot(number).dtype == builder.tensors[source].dtype
+    if same and (y.scales[0], y.zero_points[0]) == (first.scales[0], first.zero_points[0]):
         builder.places[number] = source
         return
     builder.operator("QUANTIZE", [source], [builder.tensor(number)], CODES_VERSION)
@@ -151,16 +162,19 @@ def deliver(builder: Builder, port: Port, wanted: str) -> int:
 
 
 def _delivered_codes(builder: Builder, port: Port, source: int, axes: Sequence[int], wanted: str) -> int:
-    inner = builder.tensor(source)
+    inner, slot = builder.tensor(source), builder.slot(source)
+    _refuse_narrow(f"output '{port.name}'", slot, wanted)
     if tuple(axes) != tuple(range(len(axes))):
         inner = _in_order(builder, inner, axes)
     elif wanted == "float32":
         return _named(builder, real_codes(builder, source), port.name)
-    if wanted == "int8":
+    if wanted == slot.dtype:
         return _named(builder, inner, port.name)
-    codes = port_codes(builder.slot(source), wanted)
+    codes = port_codes(slot, wanted)
     place = builder.port(port.name, builder.tensors[inner].shape, wanted, codes)
-    op, version = ("QUANTIZE", CODES_VERSION) if wanted == "uint8" else ("DEQUANTIZE", 2)
+    op, version = (
+        ("QUANTIZE", CODES_VERSION) if wanted == "uint8" else ("DEQUANTIZE", 3 if slot.is_wide else 2)
+    )
     builder.operator(op, [inner], [place], version)
     return place
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from calib8.exporting.tflite.versions import INT8
+from calib8.exporting.tflite.versions import INT8, INT16
 from calib8.program.instructions import Dequantize, Transpose, Weighted
-from calib8.program.program import Slot
+from calib8.program.program import WIDE_TYPE, Slot
 from calib8.program.rounding.linear import clamp
 from calib8.tflite.graph import Operator, Option, Quantization, Tensor
 
@@ -63,7 +63,7 @@ class Builder:
     """Tensors and operators so far.
 
     Attributes:
-        slots: of the program, all codes int8.
+        slots: of the program, all codes int8 or int16.
         tensors, operators: of the graph.
         places: slot → its tensor.
         sums: slot of sums → what makes them.
@@ -72,6 +72,7 @@ class Builder:
         dequantized: slot of real values → the instruction that makes them of codes or sums.
         waiting: slot → what adds its tensor once somebody reads it.
         real: slot of codes → tensor of their real values.
+        wide: slot of int8 codes → tensor of the same codes as int16.
         named: tensors that are outputs already.
         notes: what is not kept exactly, for people.
         requantizations: QUANTIZE operators between two scales.
@@ -88,6 +89,7 @@ class Builder:
     dequantized: dict[int, Dequantize] = field(default_factory=dict)
     waiting: dict[int, Callable[[], int]] = field(default_factory=dict)
     real: dict[int, int] = field(default_factory=dict)
+    wide: dict[int, int] = field(default_factory=dict)
     named: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     requantizations: int = 0
@@ -164,10 +166,11 @@ class Builder:
         /,
         **options: Option,
     ) -> None:
-        """A further operator; without a version that of int8 if its first output holds codes, else 1."""
+        """A further operator; without a version that of the codes that its first output holds, else 1."""
         if version is None:
-            codes = self.tensors[outputs[0]].dtype in ("int8", "uint8")
-            version = INT8[op][0] if codes and op in INT8 else 1
+            dtype = self.tensors[outputs[0]].dtype
+            known = INT8 if dtype in ("int8", "uint8") else INT16 if dtype == WIDE_TYPE else {}
+            version = known[op][0] if op in known else 1
         self.operators.append(Operator(op, tuple(inputs), tuple(outputs), options, version))
 
     def clamped(self, output: int, slot: Slot, low: int, high: int, make: Make, fused: bool = True) -> None:
@@ -184,13 +187,14 @@ class Builder:
             if (activation == "NONE" or fused) and clamp("tflite", slot, *bounds) == (low, high):
                 make(output, activation)
                 return
-        limits = {"MAXIMUM": (low, LOWEST), "MINIMUM": (high, HIGHEST)}
+        ends = np.iinfo(slot.dtype)
+        limits = {"MAXIMUM": (low, ends.min), "MINIMUM": (high, ends.max)}
         wanted = {op: code for op, (code, end) in limits.items() if code != end}
         place = self.like(output, "unclamped")
         make(place, "NONE")
         for number, (op, code) in enumerate(wanted.items()):
             target = output if number == len(wanted) - 1 else self.like(output, op.lower())
-            limit = self.constant("limit", np.array([code], np.int8), slot_codes(slot))
+            limit = self.constant("limit", np.array([code], slot.dtype), slot_codes(slot))
             self.operator(op, [place, limit], [target])
             place = target
 

@@ -7,6 +7,7 @@ import numpy as np
 from calib8.errors import NoFormError
 from calib8.exporting.tflite.builder import HIGHEST, LOWEST, Builder, LayerSums, codes_of, slot_codes
 from calib8.exporting.tflite.layers import coded_layer, sums_weight_scales
+from calib8.exporting.tflite.wide import any_wide, fine_scale, limited, operand
 from calib8.program.instructions import Add, AddSums, Maximum, Minimum, Mul, Requantize, Sub
 from calib8.program.program import Slot
 from calib8.tflite.graph import Option
@@ -22,17 +23,26 @@ OPERATORS: dict[type, str] = {
 
 def binary(builder: Builder, step: Add | Sub | Mul) -> None:
     """Sum, difference or product, broadcast."""
-    _limited(builder, step, [builder.tensor(number) for number in step.inputs], OPERATORS[type(step)])
+    a, b, y = (builder.slot(number) for number in (*step.inputs, *step.outputs))
+    wide = any_wide(a, b, y)
+    if wide and isinstance(step, Mul) and a.scale * b.scale >= fine_scale(y):
+        raise NoFormError(
+            "a step of its product is no smaller than one of its 16-bit result: int32 overflows"
+        )
+    inputs = [operand(builder, number, wide) for number in step.inputs]
+    _limited(builder, step, inputs, OPERATORS[type(step)], wide)
 
 
-def _limited(builder: Builder, step: Add | Sub | Mul | AddSums, inputs: list[int], op: str) -> None:
+def _limited(
+    builder: Builder, step: Add | Sub | Mul | AddSums, inputs: list[int], op: str, wide: bool = False
+) -> None:
     options: dict[str, Option] = {} if op == "MUL" else {"pot_scale_int16": False}
 
     def make(target: int, activation: str) -> None:
         builder.operator(op, inputs, [target], fused_activation_function=activation, **options)
 
     y = builder.slot(step.outputs[0])
-    builder.clamped(builder.tensor(step.outputs[0]), y, step.low, step.high, make)
+    limited(builder, builder.tensor(step.outputs[0]), y, (step.low, step.high), make, wide)
 
 
 def selection(builder: Builder, step: Maximum | Minimum) -> None:
@@ -94,7 +104,8 @@ def _reach(builder: Builder, number: int) -> tuple[float, float]:
         return (LOWEST - slot.zero_point) * slot.scale, (HIGHEST - slot.zero_point) * slot.scale
     step = _sums(builder, number).step
     x = builder.slot(step.inputs[0])
-    widest = max(HIGHEST - x.zero_point, x.zero_point - LOWEST)
+    ends = np.iinfo(x.dtype)
+    widest = max(ends.max - x.zero_point, x.zero_point - ends.min)
     axes = tuple(axis for axis in range(step.weight.ndim) if step.weight.shape[axis] != step.bias.size)
     taps = np.abs(step.weight.astype(np.float64)).sum(axis=axes or None).max()
     limit = float((widest * taps + np.abs(step.bias.astype(np.float64)).max()) * slot.scales.max())

@@ -13,11 +13,12 @@ from calib8.exporting.tflite.borders import BORDER_TYPES
 from calib8.exporting.tflite.builder import Builder
 from calib8.exporting.tflite.float_graphs import float_nodes
 from calib8.exporting.tflite.signed import signed_program
+from calib8.exporting.tflite.symmetric import symmetric_program
 from calib8.exporting.tflite.versions import min_runtime
 from calib8.parameters import one_of, parameter
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
-from calib8.program.program import CODE_TYPES, Port, Program
+from calib8.program.program import Port, Program
 from calib8.tflite.graph import Graph
 
 PREPROCESS: Final = "calib8_preprocess"
@@ -95,7 +96,7 @@ def to_tflite(
     preprocess: str | None = None,
     name: str = "model",
 ) -> TfliteExport:
-    """The graph of a program; scales and zero points stay, uint8 codes become int8.
+    """The graph of a program; scales and zero points stay, uint8 codes become int8, 16-bit codes symmetric.
 
     Args:
         program: of the profile ``tflite``.
@@ -114,13 +115,9 @@ def to_tflite(
     if program.profile != "tflite":
         problem = f"is a program of the profile '{program.profile}', whose rounding TFLite does not have"
         raise UsageError(name, problem, "Give the ONNX model, or a program of the profile tflite")
-    wide = [f"'{slot.name}'" for slot in program.slots if slot.is_wide]
-    if wide:
-        raise UnsupportedModelError(
-            name, f"has 16-bit codes in {', '.join(wide)}", "Quantize it without spots"
-        )
+    program, moved = _without_zero_points(program, name)
     signed = signed_program(program)
-    builder = Builder(signed.slots, notes=_ties(program))
+    builder = Builder(signed.slots, notes=[*_ties(program), *moved])
     builder.reserve([port.name for port in (*program.inputs, *program.outputs)])
     problems: list[tuple[str, str]] = []
     fed = [_tried(problems, port.name, _feed, builder, signed, port, inputs or _own(program, port))
@@ -135,6 +132,16 @@ def to_tflite(
     return _export(builder, program, fed, given, preprocess)
 
 
+def _without_zero_points(program: Program, name: str) -> tuple[Program, tuple[str, ...]]:
+    """Of 16-bit codes."""
+    try:
+        return symmetric_program(program)
+    except NoFormError as reason:
+        raise UnsupportedModelError(
+            name, str(reason), f"Quantize it with {parameter('target', 'tflite')}"
+        ) from None
+
+
 def _ties(program: Program) -> list[str]:
     """What averages of uint8 codes lose: ties go away from code 0, another code once they are int8."""
     codes = [step for step in program.instructions if isinstance(step, op.AveragePool | op.ResizeLinear)]
@@ -146,8 +153,8 @@ def _ties(program: Program) -> list[str]:
 
 def _own(program: Program, port: Port) -> str:
     """Type of a port of the program: codes as they are, else float32."""
-    dtype = program.slots[port.slot].dtype
-    return dtype if dtype in CODE_TYPES else "float32"
+    slot = program.slots[port.slot]
+    return slot.dtype if slot.is_codes else "float32"
 
 
 def _feed(builder: Builder, program: Program, port: Port, wanted: str) -> int:

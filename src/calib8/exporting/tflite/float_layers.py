@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.exporting.tflite.builder import Builder, Make
 from calib8.exporting.tflite.layers import FORMS, weight
 
@@ -19,7 +20,7 @@ def real_codes(builder: Builder, number: int) -> int:
     if number not in builder.real:
         slot = builder.slot(number)
         place = builder.add(f"{slot.name}/real", slot.shape, "float32")
-        builder.operator("DEQUANTIZE", [builder.tensor(number)], [place], 2)
+        builder.operator("DEQUANTIZE", [builder.tensor(number)], [place], 3 if slot.is_wide else 2)
         builder.real[number] = place
     return builder.real[number]
 
@@ -28,6 +29,8 @@ def float_layer(builder: Builder, number: int) -> int:
     """The real values of a slot of sums, axes as in the program."""
     sums = builder.sums[number]
     step = sums.step
+    if builder.slot(step.inputs[0]).is_wide:
+        raise NoFormError("nothing quantizes its sums of 16-bit codes, which float32 cannot hold")
     own = builder.slot(step.outputs[0])
     coded = weight(builder, step, np.ones(1, np.float32))
     wide = builder.add(f"{step.name}/weight/whole", builder.tensors[coded].shape, "float32")

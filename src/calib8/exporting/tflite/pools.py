@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from calib8.errors import NoFormError
-from calib8.exporting.tflite.builder import LOWEST, Builder
+from calib8.exporting.tflite.builder import Builder
 from calib8.exporting.tflite.moves import reshaped
 from calib8.exporting.tflite.windows import border, bordered, padding
 from calib8.program.instructions import (
@@ -35,7 +35,8 @@ def max_pool(builder: Builder, step: MaxPool) -> None:
     """Largest code of a window; a border of the lowest code never wins."""
     if step.dilations != OWN_DILATION:
         raise NoFormError("its window is dilated")
-    _pool(builder, step, "MAX_POOL_2D", LOWEST, (LOWEST, 127))
+    ends = np.iinfo(builder.slot(step.inputs[0]).dtype)
+    _pool(builder, step, "MAX_POOL_2D", ends.min, (ends.min, ends.max))
 
 
 def average_pool(builder: Builder, step: AveragePool) -> None:

@@ -1,10 +1,11 @@
 """Functions of one tensor of codes: the TFLite operator that gives the very same codes, else a table.
 
-An operator is taken only if its int8 arithmetic makes the same code of each of the 256. A table works for
-every function:
+An operator is taken only if its integer arithmetic makes the same code of each of the 256, or 65536. A table
+works for every function:
 
     index = CAST(code) + 128 (+ 256·c)          int32
     GATHER(table, index)                        table [256], or [channels · 256] with one row per channel
+    index = CAST(code) + 32768                  of 16-bit codes; table [65536]
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from calib8.exporting.tflite.builder import HIGHEST, LOWEST, Builder, codes_of
+from calib8.exporting.tflite.builder import LOWEST, Builder, codes_of
 from calib8.program.expressions import Apply, Constant, Source
 from calib8.program.instructions import Lookup
 from calib8.program.program import Slot
@@ -70,7 +71,7 @@ def _emit(builder: Builder, candidate: Candidate, source: int, target: int, y: S
     def make(place: int, activation: str) -> None:
         builder.operator(candidate.op, [source], [place], version, **candidate.options)
 
-    low, high = LOWEST, HIGHEST
+    low, high = np.iinfo(y.dtype).min, np.iinfo(y.dtype).max
     if candidate.limited:
         low, high = int(candidate.entries.min()), int(candidate.entries.max())
     builder.clamped(target, y, low, high, make, fused=False)
@@ -80,9 +81,11 @@ def _candidates(step: Lookup, x: Slot, y: Slot) -> Iterator[Candidate]:
     """Operators that might give the table, cheapest first."""
     requantized = table("tflite", Source(), x, y)
     yield Candidate("QUANTIZE", {}, None, requantized)
-    if step.function in FAMILIES:
-        yield from FAMILIES[step.function](step, x, y)
-    clipped = np.clip(requantized, step.table.min(), step.table.max()).astype(np.int8)
+    wide = x.is_wide or y.is_wide
+    family = FAMILIES.get(step.function)
+    if family is not None and (not wide or (x.is_wide == y.is_wide and family in WIDE)):
+        yield from family(step, x, y)
+    clipped = np.clip(requantized, step.table.min(), step.table.max()).astype(y.dtype)
     yield Candidate("QUANTIZE", {}, None, clipped, limited=True)
 
 
@@ -93,6 +96,9 @@ def _direct(op: str, function: str) -> Callable[[Lookup, Slot, Slot], Iterator[C
         yield Candidate(op, {}, None, table("tflite", Apply(function, (Source(),)), x, y))
 
     return candidates
+
+
+_relu: Final = _direct("RELU", "Relu")
 
 
 def _own_scale(
@@ -127,16 +133,17 @@ def _leaky(step: Lookup, x: Slot, y: Slot) -> Iterator[Candidate]:
 
 def _slope(step: Lookup, x: Slot, y: Slot) -> Iterator[float]:
     """The slope from the lowest code that does not saturate to zero."""
-    steps = np.arange(LOWEST, HIGHEST + 1) - x.zero_point
+    have, ends = np.iinfo(x.dtype), np.iinfo(y.dtype)
+    steps = np.arange(have.min, have.max + 1) - x.zero_point
     codes = step.table.astype(np.int64)
-    useful = np.flatnonzero((steps < 0) & (codes > LOWEST) & (codes < HIGHEST))
+    useful = np.flatnonzero((steps < 0) & (codes > ends.min) & (codes < ends.max))
     if useful.size:
         place = int(useful[0])
         yield float((codes[place] - y.zero_point) * y.scale / (steps[place] * x.scale))
 
 
 FAMILIES: Final[dict[str, Callable[[Lookup, Slot, Slot], Iterator[Candidate]]]] = {
-    "Relu": _direct("RELU", "Relu"),
+    "Relu": _relu,
     "Clip": _clips,
     "LeakyRelu": _leaky,
     "HardSwish": _direct("HARD_SWISH", "HardSwish"),
@@ -145,10 +152,14 @@ FAMILIES: Final[dict[str, Callable[[Lookup, Slot, Slot], Iterator[Candidate]]]] 
 }
 """Function of a Lookup → operators to try."""
 
+WIDE: Final = (_relu, _clips, _leaky)
+"""Those that take 16-bit codes on both sides: HARD_SWISH does not, LOGISTIC and TANH interpolate there."""
+
 
 def _gathered(builder: Builder, step: Lookup, source: int, target: int) -> None:
     shape = builder.tensors[source].shape
-    first = np.full(1, -LOWEST, np.int32)
+    dtype = builder.tensors[source].dtype
+    first = np.full(1, -np.iinfo(dtype).min, np.int32)
     if step.table.ndim > 1:
         first = (np.arange(step.table.shape[0]) * CODES - LOWEST).astype(np.int32)
     wide = builder.add(f"{step.name}/code", shape, "int32")
@@ -156,7 +167,7 @@ def _gathered(builder: Builder, step: Lookup, source: int, target: int) -> None:
     entries = builder.constant(
         f"{step.name}/table", step.table.reshape(-1), builder.tensors[target].quantization
     )
-    builder.operator("CAST", [source], [wide], in_data_type="INT8", out_data_type="INT32")
+    builder.operator("CAST", [source], [wide], in_data_type=dtype.upper(), out_data_type="INT32")
     builder.operator(
         "ADD", [wide, builder.constant("first", first)], [index],
         fused_activation_function="NONE", pot_scale_int16=False,

@@ -52,7 +52,37 @@ INT8: Final[Mapping[str, tuple[int, str]]] = {
 }
 """Operator on int8 → its version, and the first release that has it."""
 
+INT16: Final[Mapping[str, tuple[int, str]]] = {
+    "ADD": (3, "2.4.0"),
+    "CAST": (1, "1.5.0"),
+    "CONCATENATION": (3, "2.3.0"),
+    "CONV_2D": (4, "2.3.0"),
+    "DEPTHWISE_CONV_2D": (5, "2.3.0"),
+    "DEQUANTIZE": (3, "1.15.0"),
+    "FULLY_CONNECTED": (7, "2.3.0"),
+    "GATHER": (4, "2.4.0"),
+    "LEAKY_RELU": (2, "2.3.0"),
+    "MAXIMUM": (4, "2.3.0"),
+    "MAX_POOL_2D": (3, "2.3.0"),
+    "MINIMUM": (4, "2.3.0"),
+    "MUL": (4, "2.3.0"),
+    "PAD": (3, "2.4.0"),
+    "PADV2": (3, "2.4.0"),
+    "QUANTIZE": (2, "1.15.0"),
+    "RELU": (3, "2.4.0"),
+    "RELU6": (3, "2.5.0"),
+    "RESHAPE": (1, "1.5.0"),
+    "RESIZE_NEAREST_NEIGHBOR": (4, "2.4.0"),
+    "SLICE": (4, "2.4.0"),
+    "STRIDED_SLICE": (2, "1.14.0"),
+    "SUB": (5, "2.4.0"),
+    "TRANSPOSE": (5, "2.4.0"),
+    "TRANSPOSE_CONV": (3, "2.3.0"),
+}
+"""Operator on int16, with int8 weights → its version, and the first release that has it."""
+
 LATER: Final[Mapping[tuple[str, int], str]] = {
+    **{(op, version): release for op, (version, release) in INT16.items() if version > INT8[op][0]},
     ("BATCH_MATMUL", 3): "2.4.0",
     ("DEQUANTIZE", 5): "2.7.0",
     ("FULLY_CONNECTED", 5): "2.0.0",

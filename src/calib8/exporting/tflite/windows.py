@@ -85,5 +85,5 @@ def padded(
     if code is None or codes is None or code == codes.zero_points[0]:
         builder.operator("PAD", [place, table], [result])
     else:
-        value = builder.constant("border", np.array([code], np.int8), codes)
+        value = builder.constant("border", np.array([code], builder.tensors[place].dtype), codes)
         builder.operator("PADV2", [place, table, value], [result])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calib8.errors import NoFormError
 from calib8.program.instructions import Instruction
-from calib8.program.program import CODE_TYPES, Slot
+from calib8.program.program import CODE_TYPES, WIDE_TYPE, Slot
 from calib8.qparams import QParams
 from calib8.tflite.graph import Graph, Operator, Tensor
 
@@ -62,7 +62,7 @@ class Builder:
         return self.numbers[place]
 
     def codes(self, place: int) -> Slot:
-        """The slot of a tensor of 8-bit codes.
+        """The slot of a tensor of codes, of 8 bits or, in operators of ``wide.OPERATORS``, of 16.
 
         Raises:
             NoFormError: it holds something else, or is a constant.
@@ -123,14 +123,14 @@ class Builder:
 
 
 def slot_of(tensor: Tensor) -> Slot:
-    """The slot of a tensor; 8-bit integers without a scale count as codes of scale 1.
+    """The slot of a tensor; 8-bit integers without a scale count as codes of scale 1, int16 as plain numbers.
 
     Raises:
         NoFormError: it is quantized per channel.
     """
-    if tensor.dtype not in CODE_TYPES:
-        return Slot(tensor.name, tensor.shape, tensor.dtype, NO_SCALES)
     quantization = tensor.quantization
+    if tensor.dtype not in CODE_TYPES and (tensor.dtype != WIDE_TYPE or quantization is None):
+        return Slot(tensor.name, tensor.shape, tensor.dtype, NO_SCALES)
     if quantization is None:
         return Slot(tensor.name, tensor.shape, tensor.dtype, np.ones(1, np.float32))
     if quantization.scales.size != 1:

@@ -189,10 +189,10 @@ def same_meaning(a: Slot, b: Slot) -> bool:
 
 
 def reinterpret(builder: Builder, operator: Operator, source: int, target: int) -> None:
-    """The 8-bit numbers themselves as codes of another type or scale: 200 as int8 is −56."""
+    """The numbers themselves as codes of another type or scale: 200 as int8 is −56."""
     old, new = builder.slots[source], builder.slots[target]
-    lowest = np.iinfo(old.dtype).min
-    table = np.arange(lowest, lowest + 256).astype(old.dtype).astype(new.dtype)
+    limits = np.iinfo(old.dtype)
+    table = np.arange(limits.min, limits.max + 1).astype(old.dtype).astype(new.dtype)
     builder.steps.append(Lookup(builder.name(operator), (source,), (target,), table, "Reinterpret"))
 
 

@@ -14,11 +14,11 @@ from calib8.program.program import Slot
 from calib8.program.rules import Codes
 
 MAX_TABLES: Final = 4096
-"""Rows of a Lookup: 1 MB of tables."""
+"""Rows of a Lookup: 1 MB of tables, of 16-bit codes 2 MB."""
 
 
 def coded_constant(builder: Builder, place: int) -> Operand:
-    """The codes of a constant of 8 bits and its slot.
+    """The codes of a constant and its slot.
 
     Raises:
         NoFormError: it is computed, of another type or quantized per channel.
@@ -33,7 +33,7 @@ def written(builder: Builder, place: int) -> int:
     """The slot of a constant, which an instruction writes; of any other tensor its slot.
 
     Raises:
-        NoFormError: no constant of 8-bit codes.
+        NoFormError: no constant of codes.
     """
     if place in builder.numbers or builder.tensor(place).data is None:
         return builder.number(place)
@@ -57,10 +57,10 @@ def against_constant(builder: Builder, step: Instruction, x: int, constant: Oper
     source, target = builder.slots[x], builder.slots[step.outputs[0]]
     channels = constant.data.size
     along_last = channels == 1 or constant.data.shape[-1] == channels == (source.shape or (1,))[-1]
-    if source.shape != target.shape or not along_last or channels > MAX_TABLES:
+    if source.shape != target.shape or not along_last or channels > (1 if source.is_wide else MAX_TABLES):
         return False
-    low = np.iinfo(source.dtype).min
-    every = np.repeat(np.arange(low, low + 256).astype(source.dtype)[:, None], channels, axis=1)
+    limits = np.iinfo(source.dtype)
+    every = np.repeat(np.arange(limits.min, limits.max + 1).astype(source.dtype)[:, None], channels, axis=1)
     pair = [_of_shape(source, every), _of_shape(constant.slot, constant.data.reshape(1, channels))]
     if place == 0:
         pair.reverse()

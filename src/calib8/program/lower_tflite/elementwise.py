@@ -1,12 +1,13 @@
 """Sums, differences and products of two tensors of codes, the larger and the smaller: broadcast as in NumPy.
 
-ADD, SUB, MUL, MAXIMUM, MINIMUM. One of the operands may be constant. Beside them ABS, a table.
+ADD, SUB, MUL, MAXIMUM, MINIMUM. One of the operands may be constant. Beside them ABS, a table. Codes of ADD,
+SUB and MUL may have 16 bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from calib8.program.lower_tflite.windows import activation_clamp
 from calib8.program.ops.rescale import rescale
 from calib8.program.program import Slot
 from calib8.program.rounding.linear import clamp, product_rule, sum_rule, sums_rescale
+from calib8.program.rounding.sixteen_by_eight import wide_sum_rule
+from calib8.program.rules import SumRule
 from calib8.qparams import QParams
 from calib8.tflite.graph import Operator
 
@@ -28,7 +31,7 @@ Ports: TypeAlias = tuple[str, tuple[int, ...], tuple[int, ...]]
 def add(builder: Builder, operator: Operator) -> None:
     """Elementwise sum."""
     a, b, y = _slots(builder, operator)
-    rule = sum_rule("tflite", "add", _qparams(a), _qparams(b), _qparams(y))
+    rule = _sum_rule("add", a, b, y)
     low, high = activation_clamp(operator, y)
     _binary(builder, operator, lambda ports: Add(*ports, rule, low, high))
 
@@ -36,7 +39,7 @@ def add(builder: Builder, operator: Operator) -> None:
 def sub(builder: Builder, operator: Operator) -> None:
     """Elementwise difference."""
     a, b, y = _slots(builder, operator)
-    rule = sum_rule("tflite", "sub", _qparams(a), _qparams(b), _qparams(y))
+    rule = _sum_rule("sub", a, b, y)
     low, high = activation_clamp(operator, y)
     _binary(builder, operator, lambda ports: Sub(*ports, rule, low, high))
 
@@ -85,6 +88,11 @@ def _slots(builder: Builder, operator: Operator) -> tuple[Slot, Slot, Slot]:
         if slot.dtype != result.dtype:
             raise NoFormError(f"it reads {slot.dtype} and writes {result.dtype}")
     return left, right, result
+
+
+def _sum_rule(op: Literal["add", "sub"], a: Slot, b: Slot, y: Slot) -> SumRule:
+    meanings = _qparams(a), _qparams(b), _qparams(y)
+    return wide_sum_rule(*meanings) if y.is_wide else sum_rule("tflite", op, *meanings)
 
 
 def _qparams(slot: Slot) -> QParams:

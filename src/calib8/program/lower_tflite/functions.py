@@ -1,6 +1,7 @@
 """Functions of one tensor: SOFTMAX with its own arithmetic, all others as tables of 256 codes.
 
 LOGISTIC, TANH, EXP  nearest code of the function, ties away from zero; GELU and LOG too
+                     LOGISTIC and TANH of 16-bit codes interpolate (rounding/sixteen_by_eight.py)
 RELU, LEAKY_RELU     multiplier and shift of fl(s_x/s_y), below zero of fl(fl(s_x·α)/s_y)
 PRELU                (q − z_x)(a − z_a) times fl(fl(s_x·s_a)/s_y) below zero
 HARD_SWISH           16 bits (rounding/hard_swish.py)
@@ -9,7 +10,7 @@ HARD_SWISH           16 bits (rounding/hard_swish.py)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -23,9 +24,10 @@ from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import Chain, carried, chain_from, write
 from calib8.program.program import Slot
 from calib8.program.rounding.hard_swish import hard_swish_steps
+from calib8.program.rounding.sixteen_by_eight import OUTPUT_SCALE, logistic_table, tanh_table
 from calib8.program.rounding.softmax import softmax_rule
 from calib8.program.rounding.tables import table
-from calib8.program.rules import Codes, Table
+from calib8.program.rules import I16, Codes, Table
 from calib8.qparams import QParams
 from calib8.tflite.graph import Operator
 
@@ -44,6 +46,12 @@ FUNCTIONS: Final[Mapping[str, Apply]] = {
 
 OUTPUTS: Final[Mapping[str, tuple[float, int]]] = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
 """Operator → the only scale and int8 zero point that its output may have; uint8 has 128 more."""
+
+WIDE_CURVES: Final[Mapping[str, Callable[[float], I16]]] = {"LOGISTIC": logistic_table, "TANH": tanh_table}
+"""Operator on 16-bit codes → its table for a scale of the input; that of the output is 1/32768."""
+
+LARGEST_CURVE_SCALE: Final = 1.0
+"""Of 16-bit inputs of curves: one step of 5 would overflow LiteRT's int32."""
 
 MAX_TABLES: Final = 1 << 16
 """Tables of a PRELU, 256 bytes each."""
@@ -80,6 +88,9 @@ def _check_output(slot: Slot, scale: float, zero_point: int) -> None:
 def function(builder: Builder, operator: Operator) -> None:
     """One of ``FUNCTIONS``."""
     x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
+    if x.is_wide and operator.op in WIDE_CURVES:
+        _wide_curve(builder, operator, x, y)
+        return
     if operator.op in OUTPUTS:
         _check_output(y, *OUTPUTS[operator.op])
     if operator.op == "HARD_SWISH" and hard_swish_steps(np.zeros(1, np.int64), x.scale, y.scale) is None:
@@ -88,6 +99,21 @@ def function(builder: Builder, operator: Operator) -> None:
         raise NoFormError(f"its input has zero point {x.zero_point}: numbers below 0 have no logarithm")
     expression = FUNCTIONS[operator.op]
     _lookup(builder, operator, table("tflite", expression, x, y), expression.op)
+
+
+def _wide_curve(builder: Builder, operator: Operator, x: Slot, y: Slot) -> None:
+    """LOGISTIC or TANH of 16-bit codes.
+
+    Raises:
+        NoFormError: scales that LiteRT refuses, or cannot compute with.
+    """
+    if not y.is_wide or y.scale != OUTPUT_SCALE:
+        raise NoFormError(
+            f"its output is {y.dtype} of scale {y.scale:.6g}, where TFLite writes int16 of 1/32768"
+        )
+    if x.scale > LARGEST_CURVE_SCALE:
+        raise NoFormError(f"its input has the scale {x.scale:.6g}; the largest of 16 bits is 1")
+    _lookup(builder, operator, WIDE_CURVES[operator.op](x.scale), FUNCTIONS[operator.op].op)
 
 
 def gelu(builder: Builder, operator: Operator) -> None:

@@ -3,7 +3,8 @@
     acc[o] = Σ (x − z_x)(w[o] − z_w) + bias[o],   y = clip(double(acc · s_x·s_w[o]/s_y) + z_y)
 
 A FULLY_CONNECTED rounds once, ties away from zero. The factor is formed in float64 from the float32 scales;
-but s_x·s_w of convolutions with uint8 weights, and of BATCH_MATMUL, is a product of float32.
+but s_x·s_w of convolutions with uint8 weights, and of BATCH_MATMUL, is a product of float32. Layers of 16-bit
+activations have int8 weights and int64 biases (rounding/sixteen_by_eight.py).
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from typing import TypeAlias
 import numpy as np
 
 from calib8.errors import NoFormError
+from calib8.fixedpoint import INT32_MAX
 from calib8.program.instructions import Conv, ConvTranspose, DepthwiseConv, FullyConnected, MatMul, Reshape
 from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import chain_from, write
 from calib8.program.lower_tflite.windows import activation_clamp, image_size, strides_of, window
+from calib8.program.ops.weighted import largest_wide_sum
+from calib8.program.program import Slot
 from calib8.program.rounding.linear import layer_rescale, sums_rescale
+from calib8.program.rounding.sixteen_by_eight import reduced_rescale
 from calib8.program.rules import F32, I32, Codes, Rescale
 from calib8.tflite.graph import Operator, Tensor
 
@@ -80,6 +85,9 @@ def fully_connected(builder: Builder, operator: Operator) -> None:
     if count % inputs:
         raise NoFormError(f"its weights take {inputs} values, its input has {count}")
     layer = FullyConnected(*_common(builder, operator, codes, outputs))
+    largest = largest_wide_sum(layer, x) or 0
+    if largest > INT32_MAX:
+        raise NoFormError(f"its sums of 16-bit codes may reach {largest}, beyond int32")
     if x.shape[-1:] == (inputs,) and y.shape == (*x.shape[:-1], outputs):
         builder.steps.append(layer)
         return
@@ -127,7 +135,7 @@ def _common(builder: Builder, operator: Operator, codes: Codes, outputs: int, da
     """
     x, y = builder.codes(operator.inputs[data]), builder.codes(operator.outputs[0])
     weight = builder.tensor(operator.inputs[1])
-    if not x.dtype == y.dtype == weight.dtype:
+    if not (x.dtype == y.dtype and weight.dtype == ("int8" if x.is_wide else x.dtype)):
         raise NoFormError(f"it reads {x.dtype}, weighs with {weight.dtype} and writes {y.dtype}")
     low, high = activation_clamp(operator, y)
     dense = operator.op == "FULLY_CONNECTED"
@@ -137,8 +145,8 @@ def _common(builder: Builder, operator: Operator, codes: Codes, outputs: int, da
         (builder.number(operator.outputs[0]),),
         codes,
         weight_zero_point(weight, symmetric=weight.dtype == "int8" and not dense),
-        bias(builder, operator, max(data, 1) + 1, outputs),
-        rescale(x.scale, weight, y.scale, fully_connected=dense),
+        bias(builder, operator, max(data, 1) + 1, outputs, wide=x.is_wide),
+        rescale(x, weight, y.scale, fully_connected=dense),
         low,
         high,
     )
@@ -176,24 +184,30 @@ def weight_zero_point(weight: Tensor, *, symmetric: bool) -> I32:
     return zero_points
 
 
-def bias(builder: Builder, operator: Operator, place: int, channels: int) -> I32:
-    """int32 [channels], zeros where there is none.
+def bias(builder: Builder, operator: Operator, place: int, channels: int, *, wide: bool) -> I32:
+    """int32 [channels], zeros where there is none; that beside 16-bit codes (``wide``) is int64 in the file.
 
     Raises:
-        NoFormError: a bias that is computed or of another type.
+        NoFormError: a bias that is computed, of another type or beyond int32.
     """
     if not builder.given(operator, place):
         return np.zeros(channels, np.int32)
     values = builder.constant(operator.inputs[place])
-    if values.dtype != np.int32:
-        raise NoFormError(f"its bias is {values.dtype}")
-    return np.ascontiguousarray(values.reshape(-1))
+    if values.dtype != (np.int64 if wide else np.int32):
+        raise NoFormError(f"its bias is {values.dtype}" + (", where 16-bit codes need int64" if wide else ""))
+    largest = int(np.abs(values.astype(np.float64)).max(initial=0))
+    if largest > INT32_MAX:
+        raise NoFormError(f"its bias reaches {largest}, beyond int32")
+    return np.ascontiguousarray(values.reshape(-1).astype(np.int32))
 
 
-def rescale(x_scale: float, weight: Tensor, y_scale: float, *, fully_connected: bool) -> Rescale:
+def rescale(x: Slot, weight: Tensor, y_scale: float, *, fully_connected: bool) -> Rescale:
     """How the sums become codes."""
     assert weight.quantization is not None
     scales: F32 = weight.quantization.scales
+    x_scale = x.scale
+    if x.is_wide and not fully_connected:
+        return reduced_rescale(x_scale, scales, y_scale)
     if weight.dtype == "uint8" and not fully_connected:
         x_scale, scales = 1.0, np.float32(x_scale) * scales
     return layer_rescale("tflite", x_scale, scales, y_scale, fully_connected=fully_connected)

@@ -23,6 +23,7 @@ from calib8.program.lower_tflite.cut import OUTPUTS, up_to
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.lower_tflite.tables import with_tables
+from calib8.program.lower_tflite.wide import wide_problem
 from calib8.program.ops.step import Step
 from calib8.program.program import Port, Program
 from calib8.program.verify import check_step, verify
@@ -155,6 +156,9 @@ def _reason(builder: Builder, operator: Operator) -> str | None:
     lower, mark = LOWER.get(operator.op), len(builder.steps)
     if lower is None:
         return NO_FORM
+    problem = wide_problem(builder.graph, operator)
+    if problem is not None:
+        return problem
     try:
         with np.errstate(all="ignore"):  # of sizes and scales that make no sense: told by what comes out
             lower(builder, operator)

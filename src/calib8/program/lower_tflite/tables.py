@@ -1,7 +1,7 @@
 """Functions of codes that a model spells out as tables, taken together as one operator.
 
     index = CAST(code) + first[c]           int32
-    GATHER(entries, index)                  8-bit constants        →  TABLE(code, entries, first)
+    GATHER(entries, index)                  constant codes         →  TABLE(code, entries, first)
 
 ``calib8 export`` writes functions that TFLite lacks so.
 """
@@ -16,9 +16,12 @@ import numpy as np
 from calib8.errors import NoFormError
 from calib8.program.instructions import Lookup
 from calib8.program.lower_tflite.builder import Builder
-from calib8.program.program import CODE_TYPES
+from calib8.program.program import CODE_TYPES, WIDE_TYPE
 from calib8.program.rules import Codes
 from calib8.tflite.graph import Graph, Operator
+
+TYPES: Final = (*CODE_TYPES, WIDE_TYPE)
+"""Of codes; a function of 16-bit ones has one table, no row per channel."""
 
 TABLE: Final = "TABLE"
 """Name of the operator; the schema has none of this name."""
@@ -35,7 +38,7 @@ def _as_table(graph: Graph, producers: Mapping[int, Operator], operator: Operato
         return None
     entries, index = operator.inputs
     data = graph.tensors[entries].data
-    if data is None or data.ndim != 1 or data.dtype.name not in CODE_TYPES:
+    if data is None or data.ndim != 1 or data.dtype.name not in TYPES:
         return None
     addition = producers.get(index)
     if addition is None or addition.op != "ADD" or len(addition.inputs) != 2:
@@ -47,7 +50,7 @@ def _as_table(graph: Graph, producers: Mapping[int, Operator], operator: Operato
         if cast is None or cast.op != "CAST" or start is None or start.dtype != np.int32:
             continue
         source = cast.inputs[0]
-        if graph.tensors[source].dtype in CODE_TYPES and _per_channel(graph, source, first):
+        if graph.tensors[source].dtype in TYPES and _per_channel(graph, source, first):
             return Operator(TABLE, (source, entries, first), operator.outputs)
     return None
 
@@ -70,6 +73,8 @@ def table(builder: Builder, operator: Operator) -> None:
         raise NoFormError(f"it looks up places {places.min()} to {places.max()} of {data.size}")
     if data.dtype.name != y.dtype:
         raise NoFormError(f"its entries are {data.dtype}, its result {y.dtype}")
+    if x.is_wide and len(places) > 1:
+        raise NoFormError(f"it has {len(places)} tables of 65536 entries")
     rows = np.ascontiguousarray(data[places])
     ports = ((builder.number(source),), (builder.number(operator.outputs[0]),))
     builder.steps.append(

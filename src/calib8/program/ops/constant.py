@@ -9,13 +9,13 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from calib8.program.ops.instruction import Instruction
-from calib8.program.ops.kinds import CODES, Takes
+from calib8.program.ops.kinds import ANY_CODES, Takes
 from calib8.program.ops.operand import Operand
 from calib8.program.ops.reach import Interval
 from calib8.program.ops.shapes import Shape
 from calib8.program.ops.step import Step
 from calib8.program.ops.traits import Traits
-from calib8.program.rules import Codes
+from calib8.program.rules import Table
 from calib8.program.slot import Slot
 
 
@@ -27,7 +27,7 @@ class Constant(Instruction):
         values: the codes, of the slot's shape and type.
     """
 
-    values: Codes
+    values: Table
 
 
 def constant(step: Constant, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
@@ -50,5 +50,5 @@ def _check_type(step: Step, instruction: Constant) -> None:
 
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    Constant: Traits(Takes((), CODES), _shape, constant, reach=_no_sums, check=_check_type),
+    Constant: Traits(Takes((), ANY_CODES), _shape, constant, reach=_no_sums, check=_check_type),
 }

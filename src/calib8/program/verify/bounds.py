@@ -5,6 +5,7 @@ What sums may be is proven by the families in ``ops``, for layers in ``weighted`
     (Σ + bias) << shift                 in int32,       where ``double`` rounding shifts left first
     |Σ + bias|·factor                   below 2^30,     where a curve follows
     |Σ + bias|·multiplier               below 2^62,     for fixed-point multipliers of wide sums
+    |Σ + bias|                          in int32,       where wide sums are rounded otherwise than ``single``
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def _check_room(step: Step, reached: Interval) -> None:
     largest = int(reached.largest.max())
     for rescale in (rule.steps,) if isinstance(rule, CurveRescale) else sides:
         if isinstance(rescale, FixedRescale):
+            if rescale.rounding != "single" and largest > INT32_MAX:
+                raise step.error(f"rounds sums up to {largest} {rescale.rounding}, beyond int32", RECALIBRATE)
             multiplier = int(np.abs(rescale.multiplier.astype(np.int64)).max())
             if largest * multiplier >= PRODUCT_LIMIT:
                 problem = f"multiplies sums up to {largest} by {multiplier}, beyond 2^62"

@@ -7,7 +7,8 @@
     single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers, FixedNorm
 
 LinearAxis and Quantize belong to a profile by their type of fraction and their rounding. What reads 16-bit
-codes has, in ``tflite``, FixedRescale single and AlignedSum in place of double, away and ScaledSum.
+codes has, in ``tflite``, all roundings of FixedRescale, and AlignedSum too: of a TFLite file those of
+LiteRT's kernels, else single and AlignedSum.
 """
 
 from __future__ import annotations
@@ -56,14 +57,13 @@ FIXED_ROUNDINGS: Final[dict[Profile, tuple[str, ...]]] = {
 
 WIDE_PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     **PROFILES,
-    rules.ScaledSum: (),
     rules.AlignedSum: ("tflite", "single"),
 }
 """Rule → profiles that use it in what reads 16-bit codes."""
 
 WIDE_ROUNDINGS: Final[dict[Profile, tuple[str, ...]]] = {
     "onnx": (),
-    "tflite": ("single",),
+    "tflite": ("single", "double", "away"),
     "single": ("single",),
 }
 """Profile → roundings of FixedRescale in what reads 16-bit codes."""
@@ -88,6 +88,9 @@ WIDE_MULTIPLIER_MIN: Final = 1 << 21
 """Sums of 16-bit codes leave 22 bits to a multiplier at least."""
 
 ADD_LEFT_SHIFT: Final = 20
+WIDE_ADD_LEFT_SHIFT: Final = 15
+"""Of sums of 16-bit codes: less their zero point they have 17 bits."""
+
 ALIGNED_MIN, ALIGNED_MAX = 1 << 20, 1 << 21
 ALIGNED_SUMS_MIN, ALIGNED_SUMS_MAX = 1 << 29, 1 << 30
 MAX_RIGHT_SHIFT: Final = 62
@@ -251,8 +254,9 @@ def _check_scales(step: Step, scales: tuple[float, ...]) -> None:
 
 
 def _check_scaled_sum(step: Step, rule: rules.ScaledSum) -> None:
-    if rule.left_shift != ADD_LEFT_SHIFT:
-        raise step.error(f"has the left shift {rule.left_shift}", f"It must be {ADD_LEFT_SHIFT}")
+    left = WIDE_ADD_LEFT_SHIFT if _reads_wide(step) else ADD_LEFT_SHIFT
+    if rule.left_shift != left:
+        raise step.error(f"has the left shift {rule.left_shift}", f"It must be {left}")
     for what, (multiplier, shift) in (("left", rule.lhs), ("right", rule.rhs), ("output", rule.output)):
         if multiplier != 0:
             _check_range(step, f"{what} multiplier", multiplier, MULTIPLIER_MIN, MULTIPLIER_MAX)
