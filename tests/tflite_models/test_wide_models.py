@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from single_op import Net, assert_same_bits, quantized, random_scale
 
+from calib8 import _core
 from calib8.engine.compile import compile_program
+from calib8.engine.run import Engine
 from calib8.errors import UnsupportedModelError
 from calib8.program.instructions import Add, Mul
 from calib8.program.lower_tflite.lower import lower_tflite
@@ -156,9 +158,22 @@ def test_refusals(name: str) -> None:
     assert words in str(caught.value)
 
 
-def test_the_engine_calls_for_what_it_has_no_step() -> None:
-    """Sums and products that are rounded twice: each is one call, and nothing else is."""
+def test_the_engine_has_steps_for_all_of_it() -> None:
+    """Sums and products that are rounded twice too."""
     program = lower_tflite(parse(serialize(small_network(np.random.default_rng(0)))))
-    doubled = [step.name for step in program.instructions if isinstance(step, Add | Mul)]
-    assert [call.name for call in compile_program(program).floats] == doubled and len(doubled) == 2
+    plan, kinds = compile_program(program), {type(step) for step in program.instructions}
+    assert {Add, Mul} <= kinds and not plan.floats
+    assert {"wide_add", "wide_mul"} <= {row.opcode for row in plan.rows}
     assert InferenceSession(program).get_inputs()[0].type == "tensor(int16)"
+
+
+def test_a_plan_whose_sums_would_leave_int32_is_refused() -> None:
+    program = lower_tflite(parse(serialize(small_network(np.random.default_rng(0)))))
+    plan = compile_program(program)
+    place = next(number for number, row in enumerate(plan.rows) if row.opcode == "wide_add")
+    fields = plan.rows[place].fields.copy()
+    names = _core.engine.schemas()["wide_add"]
+    fields[names.index("sum.left_shift")] += 1
+    rows = [*plan.rows[:place], plan.rows[place]._replace(fields=fields), *plan.rows[place + 1 :]]
+    with pytest.raises(ValueError, match="beyond int32"):
+        Engine(replace(plan, rows=tuple(rows)))

@@ -11,6 +11,7 @@
 #include "elementwise_walk.h"
 #include "kernels.h"
 #include "lanes_double.h"
+#include "reference/reference.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -213,7 +214,10 @@ void wide_add(const WideAdd& step, const Memory& memory, Part part) {
   if (sum.kind == SumRule::kDequantized) {
     return map_rule(step, memory, part, Unrounded<DequantizedSum>(sum), end);
   }
-  if (sum.kind == SumRule::kScaled) return map_bytes(step, memory, part, ScaledSum(sum), end);
+  if (sum.kind == SumRule::kScaled) {
+    if (step.lhs_size == 2 || step.rhs_size == 2) return reference_wide_add(step, memory, part);
+    return map_bytes(step, memory, part, ScaledSum(sum), end);
+  }
   if (!WordSum::fits(sum)) return map_rule(step, memory, part, LongSum(sum), end);
   with_types(step, [&](auto a, auto b, auto y) {
     map_word_sum<decltype(a), decltype(b), decltype(y)>(step.pair, memory, part, WordSum(sum));
@@ -226,6 +230,7 @@ void wide_mul(const WideMul& step, const Memory& memory, Part part) {
   if (step.kind == Rescale::kFloat) return map_rule(step, memory, part, Unrounded<FloatProduct>(step), end);
   if (step.kind == Rescale::kSingle) return map_rule(step, memory, part, LongProduct(step), end);
   if (step.kind == Rescale::kDouble) {
+    if (step.lhs_size == 2 || step.rhs_size == 2) return reference_wide_mul(step, memory, part);
     return map_bytes(step, memory, part, FixedProduct<Rescale::kDouble>(step), end);
   }
   map_bytes(step, memory, part, FixedProduct<Rescale::kAway>(step), end);

@@ -57,8 +57,9 @@ void check_step(const WideAdd& step, Limits& limits) {
              code_size(step.output_size));
   const int64_t widest = std::max({step.lhs_size, step.rhs_size, step.output_size});
   check_sum(step.sum, step.output_size, widest);
-  require(step.sum.kind != SumRule::kScaled || (step.lhs_size == 1 && step.rhs_size == 1),
-          "a rule of sums of 8-bit codes");
+  const bool bytes = step.lhs_size == 1 && step.rhs_size == 1;
+  require(step.sum.kind != SumRule::kScaled || bytes || step.sum.left_shift <= 15,
+          "a shift that takes sums of 16-bit codes beyond int32");
 }
 
 void check_step(const WideMul& step, Limits& limits) {
@@ -70,8 +71,7 @@ void check_step(const WideMul& step, Limits& limits) {
   check_codes(step.low, step.high, step.output_size);
   require(step.output_shift == 0 || step.output_shift == 128, "a shift of codes that is neither 0 nor 128");
   require(within(step.kind, Rescale::kFloat, Rescale::kAway), "an unknown rescale");
-  require(step.kind == Rescale::kFloat || step.kind == Rescale::kSingle ||
-              (step.lhs_size == 1 && step.rhs_size == 1),
+  require(step.kind != Rescale::kAway || (step.lhs_size == 1 && step.rhs_size == 1),
           "a rule of products of 8-bit codes");
   if (step.kind != Rescale::kFloat) check_fixed(step.multiplier, step.exponent);
 }

@@ -52,7 +52,7 @@ struct WideAdd {
   static constexpr const char* kName = "wide_add";
   Pair pair;
   int64_t lhs_size, rhs_size, output_size;
-  SumRule sum;  // kScaled where no operand has 16 bits
+  SumRule sum;  // kScaled with 16-bit operands: a left shift of 15 at most
 
   template <class F>
   void fields(F&& f) {

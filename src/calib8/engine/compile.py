@@ -35,7 +35,6 @@ from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo, WideFillHalo
 from calib8.engine.wide import narrowed
-from calib8.engine.wide_sums import with_calls
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
 
@@ -58,7 +57,7 @@ EMIT: Final[Emits] = {
 
 def compile_program(program: Program) -> Plan:
     """The plan of a verified program."""
-    program = with_calls(compose(without_arg_min(without_dead_taps(program))))
+    program = compose(without_arg_min(without_dead_taps(program)))
     program = with_room(narrowed(few_axes(program)))
     works = fuse(program)
     layouts = plan_layouts(program, works)
