@@ -12,6 +12,7 @@ from calib8.repair.units import Unit
 from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise
 from calib8.tuning.search import Search, Ways
+from calib8.tuning.spot_steps import SpotStep
 from calib8.tuning.trial import Settings, Trial, best_of, closeness
 
 PROMISE = Promise("sqnr", 30.0)
@@ -25,6 +26,7 @@ class World:
     def __init__(self, quality: Callable[[Settings], float]) -> None:
         self.quality, self.asked, self.swept = quality, list[Trial](), 0
         self.most: Sequence[Unit] = UNITS
+        self.spots: Sequence[SpotStep] = ()
         self.added = self.calls = 0
 
     def attempt(self, settings: Settings) -> Trial:
@@ -52,7 +54,13 @@ class World:
             self.added += 1
             return additions
 
-        ways = Ways(lambda: sharings, asked_for_additions, self.units, lambda base: self.most)
+        ways = Ways(
+            lambda: sharings,
+            asked_for_additions,
+            self.units,
+            lambda base: self.most,
+            lambda base: self.spots,
+        )
         Search(self.attempt, ways).run(efforts)
         best = best_of(self.asked, PROMISE)
         assert best is not None
