@@ -229,21 +229,26 @@ def _document(found: Treatment, fp32: Path, int8: Path | None, commands: Sequenc
             for one in diagnosis.findings
         ],
         "remedies": [
-            {
-                "method": one.wish.method or found.basis.method,
-                "repairs": list(one.wish.repairs),
-                "keep_float": list(one.wish.keep_float),
-                "without_ranges": list(one.wish.without_ranges),
-                "spots": list(one.wish.spots),
-                "sqnr_db": finite(one.sqnr_db),
-                **measures_document(one.figures),
-                "gain_db": finite(one.gain_db),
-                "macs": one.macs,
-                "wide_macs": one.wide,
-                "command": command,
-            }
+            _remedy_document(found, one, command)
             for one, command in zip(found.remedies, commands, strict=True)
         ],
+    }
+
+
+def _remedy_document(found: Treatment, remedy: Remedy, command: str) -> dict[str, Any]:
+    wish = remedy.wish
+    return {
+        "method": wish.method or found.basis.method,
+        "repairs": list(wish.repairs),
+        "keep_float": list(wish.keep_float),
+        "without_ranges": list(wish.without_ranges),
+        "spots": list(wish.spots),
+        "sqnr_db": finite(remedy.sqnr_db),
+        **measures_document(remedy.figures),
+        "gain_db": finite(remedy.gain_db),
+        "macs": remedy.macs,
+        "wide_macs": remedy.wide,
+        "command": command,
     }
 
 
