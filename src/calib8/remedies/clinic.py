@@ -127,7 +127,7 @@ class Clinic:
             return ()
         before = self._candidate(self.calibration.table, frozenset(), (), self.basis.spots)
         candidate = self._repaired(before, repairs) if repairs else before
-        data = replace(self.repair_data(), runs=self.diagnosis.dissection.runs)
+        data = replace(self.repair_data(), runs=tuple(self.diagnosis.dissection.runs))
         try:
             found = ranked_spots(candidate, data)
         except Calib8Error:
