@@ -9,6 +9,7 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
+from small_models import normal, onnx_model
 from small_nets import Net
 
 Array = npt.NDArray[Any]
@@ -117,3 +118,18 @@ def saturated() -> onnx.ModelProto:
     weight = net.rng.normal(0, 1.0, (4, 8, 1, 1))
     closed = -np.sum(weight, axis=(1, 2, 3))
     return net.model(net.op("Conv", y, net.const(weight), net.const(closed), name="last"))
+
+
+def heavy_tail() -> onnx.ModelProto:
+    """The tensor 'm' has a heavy tail in all of its channels, so that no factor per channel helps it."""
+    constants = {
+        "w": normal(8, 4, 3, 3) * np.float32(0.3), "v": normal(8, 8, 3, 3, seed=1),
+        "u": normal(8, 8, 3, 3, seed=2), "t": normal(2, 8, 1, 1, seed=3), "b": normal(8, seed=4),
+    }  # fmt: skip
+    conv = "Conv<pads = [1, 1, 1, 1]>"
+    body = f"""c = {conv}(x, w) q = Mul(c, c) p = Mul(q, q) m = Mul(p, q) d = {conv}(m, v, b) r = Sigmoid(d)
+    e = {conv}(r, u) s = Relu(e) y = Conv(s, t)"""
+    model = onnx_model("float[N,4,8,8] x", "float[N,2,8,8] y", body, constants)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    return model

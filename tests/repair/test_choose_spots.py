@@ -250,3 +250,29 @@ def test_a_tensor_that_ruins_everything_is_found() -> None:
     assert quality(found, RUNS) == float("-inf")
     after, _ = choose_spots(found, data)
     assert "s_out" in after.spots
+
+
+def test_all_that_is_worth_it_is_ranked_whatever_the_outputs_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, data = made(1.0)
+    assert choose_spots(before, data)[0] is before, "good enough"
+    ranked = spots.ranked_spots(before, data)
+    assert {name for one in ranked for name in one.members} == before.coded.placement.readers.keys()
+    loud = spots.ranked_spots(*made(100.0))
+    assert loud[0].members == {"loud_out"}
+    monkeypatch.setattr(spots, "BUDGET", 0.0)
+    assert spots.ranked_spots(*made(100.0)) == loud
+
+
+def test_spots_that_there_are_are_ranked_as_if_there_were_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, data = made(100.0)
+    ranked = spots.ranked_spots(before, data)
+    known = spots.ranked_spots(replace(before, spots=frozenset({"loud_out"})), data)
+    assert known == ranked
+    monkeypatch.setattr(spots, "LEAST_RANKED", 2.0)
+    assert spots.ranked_spots(before, data) == ()
+    kept = spots.ranked_spots(replace(before, spots=frozenset({"loud_out"})), data)
+    assert [one.members for one in kept] == [{"loud_out"}]
+
+
+def test_nothing_is_ranked_for_a_target_without_16_bits() -> None:
+    assert spots.ranked_spots(*made(100.0, "onnxruntime")) == ()

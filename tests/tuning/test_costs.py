@@ -12,7 +12,7 @@ from calib8.passes.place import place
 from calib8.passes.prepare import prepare
 from calib8.repair.units import units_of
 from calib8.scheme import target_scheme
-from calib8.tuning.costs import additions_of
+from calib8.tuning.costs import additions_of, wide_share
 from small_models import normal, onnx_model
 
 SAMPLES = normal(24, 3, 8, 8, seed=5)
@@ -59,3 +59,15 @@ def test_a_part_of_it_in_float_takes_the_rest_along(floats: tuple[str, ...]) -> 
         return found.outputs.sqnr_db
 
     assert sqnr_db(floats) > sqnr_db(()) - 0.1
+
+
+def test_layers_that_read_a_spot_are_work_done_twice() -> None:
+    prepared = prepare(ir.from_proto(chain_net()), {"x": SAMPLES[:1]})
+    counted = {"a": 300, "y": 100}
+    whole, half = (
+        place(prepared.model, target_scheme("calib8"), frozenset(floats)) for floats in ((), ("a",))
+    )
+    assert wide_share(counted, whole, prepared.model, ["x", "n"]) == 1.0
+    assert wide_share(counted, whole, prepared.model, ["n"]) == 0.25
+    assert wide_share(counted, whole, prepared.model, ["y"]) == 0.0
+    assert wide_share(counted, half, prepared.model, ["x"]) == 0.0, "in float"

@@ -12,10 +12,12 @@ from calib8.repair.units import Unit
 from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise
 from calib8.tuning.search import Search, Ways
+from calib8.tuning.spot_steps import SpotStep
 from calib8.tuning.trial import Settings, Trial, best_of, closeness
 
 PROMISE = Promise("sqnr", 30.0)
 UNITS = tuple(Unit((f"n{index}",), 10 + index, 20 + index) for index in range(12))
+STEPS = tuple(SpotStep((f"t{index}",), 0.01 * index) for index in range(12))
 EFFORTS = ("fast", "balanced", "best")
 
 
@@ -25,6 +27,8 @@ class World:
     def __init__(self, quality: Callable[[Settings], float]) -> None:
         self.quality, self.asked, self.swept = quality, list[Trial](), 0
         self.most: Sequence[Unit] = UNITS
+        self.spots: Sequence[SpotStep] = ()
+        self.repaired: tuple[str, ...] = ()
         self.added = self.calls = 0
 
     def attempt(self, settings: Settings) -> Trial:
@@ -35,7 +39,9 @@ class World:
         value = self.quality(settings)
         figures = Figures(value, value, None, None, value, 100)
         cost = sum(unit.macs for unit in UNITS if unit.nodes[0] in settings.floats) / 1000
-        self.asked.append(Trial(settings, figures, cost, PROMISE.kept(value), 1.0))
+        has = self.repaired if settings.spots is None else settings.spots
+        wide = sum(step.price for step in STEPS if set(step.tensors) <= set(has))
+        self.asked.append(Trial(settings, figures, cost, PROMISE.kept(value), 1.0, has, wide))
         return self.asked[-1]
 
     def units(self, base: Settings) -> Sequence[Unit]:
@@ -52,7 +58,13 @@ class World:
             self.added += 1
             return additions
 
-        ways = Ways(lambda: sharings, asked_for_additions, self.units, lambda base: self.most)
+        ways = Ways(
+            lambda: sharings,
+            asked_for_additions,
+            self.units,
+            lambda base: self.most,
+            lambda base: self.spots,
+        )
         Search(self.attempt, ways).run(efforts)
         best = best_of(self.asked, PROMISE)
         assert best is not None
@@ -270,3 +282,69 @@ def test_sums_over_units_do_not_depend_on_the_hashes_of_their_names() -> None:
         units = [Unit((f"{seed}.{index}",), 1, 1) for index in range(9)]
         noise = Noise(dict(zip(units, [2.0**53, *[1.0] * 8], strict=True)), {})
         assert noise.gain(frozenset(), frozenset(units)) - 2.0**53 == 8.0
+
+
+def spots_of(settings: Settings, world: World) -> set[str]:
+    return set(world.repaired if settings.spots is None else settings.spots)
+
+
+@pytest.mark.parametrize("needed", range(1, 13))
+def test_as_many_spots_as_it_takes_and_no_float(needed: int) -> None:
+    names = {step.tensors[0] for step in STEPS[:needed]}
+    world = World(lambda s: 20.0 + 10.0 * len(names & spots_of(s, world)) / needed)
+    world.spots = STEPS
+    best = world.search(("fast",), additions=("sum",))
+    assert best.kept and set(best.spots) == names
+    assert world.added == world.swept == 0 and not any(trial.settings.floats for trial in world.asked)
+
+
+def test_spots_come_in_their_order_the_cheapest_number_first() -> None:
+    world = World(lambda s: 31.0 if len(spots_of(s, world)) >= 4 else 20.0)
+    world.spots = STEPS
+    world.search(("fast",))
+    asked = [trial.spots for trial in world.asked]
+    assert asked[:4] == [(), ("t0",), ("t0", "t1"), ("t0", "t1", "t2", "t3")]
+
+
+def test_spots_of_a_repair_that_are_not_needed_are_given_back() -> None:
+    world = World(lambda s: 31.0 if s.effort == "balanced" and "t3" in spots_of(s, world) else 20.0)
+    world.spots, world.repaired = STEPS, ("t2", "t3", "t7")
+    best = world.search()
+    assert best.spots == ("t3",) and best.settings == Settings("balanced", spots=("t3",))
+    assert not any(trial.settings.effort == "best" for trial in world.asked)
+
+
+def test_a_repair_whose_spots_are_needed_for_nothing_keeps_none() -> None:
+    world = World(lambda s: 31.0 if s.effort == "balanced" else 20.0)
+    world.spots, world.repaired = STEPS, ("t2", "t3")
+    assert world.search().spots == ()
+
+
+def test_of_two_spots_that_do_for_each_other_the_costlier_is_given_back() -> None:
+    world = World(lambda s: 31.0 if {"t9"} < spots_of(s, world) else 20.0)
+    world.spots = (STEPS[1], STEPS[5], STEPS[9])
+    best = world.search(("fast",))
+    assert best.spots == ("t1", "t9")
+    assert best.wide == min(trial.wide for trial in world.asked if trial.kept)
+
+
+def test_spots_that_are_not_enough_stay_beside_floats_as_far_as_they_help() -> None:
+    def quality(s: Settings) -> float:
+        return (
+            20.0 + 3.0 * ("t1" in spots_of(s, world)) + 0.01 * len(spots_of(s, world)) + 2.0 * len(s.floats)
+        )
+
+    world = World(quality)
+    world.spots = STEPS
+    best = world.search(("fast",))
+    assert best.kept and len(best.settings.floats) == 4
+    assert best.spots == ("t0", "t1"), "t0 costs nothing and stays"
+    assert not any(trial.kept for trial in world.asked if not trial.settings.floats)
+
+
+def test_spots_are_cheaper_than_a_node_in_float() -> None:
+    world = World(lambda s: 31.0)
+    for settings in (Settings("fast", floats=("sum",)), Settings("fast", spots=("t3",))):
+        world.attempt(settings)
+    best = best_of(world.asked, PROMISE)
+    assert best is not None and best.spots == ("t3",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -44,10 +46,31 @@ def _net(weight: npt.NDArray[np.float32]) -> onnx.ModelProto:
         "w1": normal(4, 3, 3, 3, seed=1), "b1": bias, "w2": weight, "b2": normal(4, seed=5),
         "w3": normal(5, 4, 3, 3, seed=3),
     }  # fmt: skip
-    model = onnx_model("float[N,3,6,6] x", "float[N,5] y", BODY, constants)
+    return _called("float[N,3,6,6] x", "float[N,5] y", BODY, constants)
+
+
+def _called(x: str, y: str, body: str, constants: dict[str, npt.NDArray[np.float32]]) -> onnx.ModelProto:
+    """Every node is called as what it yields."""
+    model = onnx_model(x, y, body, constants)
     for node in model.graph.node:
         node.name = node.output[0]
     return model
+
+
+LOUD: Final = "r1"
+"""The tensor that 8 bits ruin, of ``one_loud_tensor``."""
+
+
+def one_loud_tensor() -> onnx.ModelProto:
+    """A channel of r1 is a hundred times as loud as the others, for nothing: no weight listens to it."""
+    first, bias, second = normal(4, 3, 3, 3, seed=1), normal(4, seed=4), normal(4, 4, 3, 3, seed=2)
+    first[1] *= 100.0
+    bias[1] *= 100.0
+    second[:, 1] = 0.0
+    constants = {
+        "w1": first, "b1": bias, "w2": second, "b2": normal(4, seed=5), "w3": normal(5, 4, 3, 3, seed=3),
+    }  # fmt: skip
+    return _called("float[N,3,6,6] x", "float[N,5] y", BODY, constants)
 
 
 def deep_net(layers: int = 10) -> onnx.ModelProto:
@@ -85,10 +108,7 @@ def _pooled(
     """Ends in a pool and a Gemm; every node is called as what it yields."""
     constants["w"] = normal(channels, 5, seed=99)
     body += f"p = GlobalAveragePool({last})\nf = Flatten(p)\ny = Gemm(f, w)"
-    model = onnx_model("float[N,3,6,6] x", "float[N,5] y", body, constants)
-    for node in model.graph.node:
-        node.name = node.output[0]
-    return model
+    return _called("float[N,3,6,6] x", "float[N,5] y", body, constants)
 
 
 def inputs(count: int = 48, seed: int = 0) -> npt.NDArray[np.float32]:

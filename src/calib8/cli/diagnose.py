@@ -183,11 +183,16 @@ def say_remedies(terminal: Terminal, found: Treatment, commands: Sequence[str]) 
 def _costs(remedy: Remedy) -> str:
     from calib8.repair.repairs import ADDS_OPS
 
-    if not remedy.wish.keep_float:
-        return "adds multiplications" if set(remedy.wish.repairs) & set(ADDS_OPS) else "costs no speed"
-    if remedy.macs is None:
-        return "costs MACs that cannot be counted"
-    return f"costs {percent(remedy.macs)} of the MACs"
+    costs = []
+    if remedy.wish.keep_float:
+        shares = (
+            "MACs that cannot be counted" if remedy.macs is None else f"{percent(remedy.macs)} of the MACs"
+        )
+        costs.append(f"costs {shares}")
+    if remedy.wish.spots:
+        costs.append(f"{percent(remedy.wide)} of the MACs are done twice")
+    adds = set(remedy.wish.repairs) & set(ADDS_OPS)
+    return ", ".join(costs) or ("adds multiplications" if adds else "costs no speed")
 
 
 def quantize_command(found: Treatment, remedy: Remedy, fp32: Path, data: str, reading: ReadingOptions) -> str:
@@ -224,19 +229,26 @@ def _document(found: Treatment, fp32: Path, int8: Path | None, commands: Sequenc
             for one in diagnosis.findings
         ],
         "remedies": [
-            {
-                "method": one.wish.method or found.basis.method,
-                "repairs": list(one.wish.repairs),
-                "keep_float": list(one.wish.keep_float),
-                "without_ranges": list(one.wish.without_ranges),
-                "sqnr_db": finite(one.sqnr_db),
-                **measures_document(one.figures),
-                "gain_db": finite(one.gain_db),
-                "macs": one.macs,
-                "command": command,
-            }
+            _remedy_document(found, one, command)
             for one, command in zip(found.remedies, commands, strict=True)
         ],
+    }
+
+
+def _remedy_document(found: Treatment, remedy: Remedy, command: str) -> dict[str, Any]:
+    wish = remedy.wish
+    return {
+        "method": wish.method or found.basis.method,
+        "repairs": list(wish.repairs),
+        "keep_float": list(wish.keep_float),
+        "without_ranges": list(wish.without_ranges),
+        "spots": list(wish.spots),
+        "sqnr_db": finite(remedy.sqnr_db),
+        **measures_document(remedy.figures),
+        "gain_db": finite(remedy.gain_db),
+        "macs": remedy.macs,
+        "wide_macs": remedy.wide,
+        "command": command,
     }
 
 

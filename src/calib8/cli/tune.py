@@ -179,8 +179,9 @@ def tune(
 ) -> None:
     """Find the cheapest INT8 model that keeps a promise.
 
-    Repairs and nodes in float are tried until the promise holds on samples that neither calibrated nor
-    repaired. A run that was stopped goes on where it was. Exit code 3: the promise is not kept.
+    Repairs, tensors of 16 bits (target calib8) and nodes in float are tried until the promise holds on
+    samples that neither calibrated nor repaired. A run that was stopped goes on where it was. Exit code 3:
+    the promise is not kept.
     """
     from calib8.run_report.stage_times import StageTimes
     from calib8.tuning import tune as tuning
@@ -244,6 +245,9 @@ def _say(terminal: Terminal, model: Path, found: Tuning) -> None:
         f"{count(len(floats), 'node')} in float: {', '.join(floats)}" if floats else "no more node in float"
     )
     terminal.say(f"{percent(found.best.cost)} of the MACs in float, {which}")
+    if found.best.spots:
+        told = f"{count(len(found.best.spots), 'tensor')} with 16-bit codes: {', '.join(found.best.spots)}"
+        terminal.say(f"{told}; {percent(found.best.wide)} of the MACs read them, and are done twice")
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (found.path, model_bytes_on_disk(found.path)))
 
 
@@ -272,7 +276,9 @@ def trials_table(found: Tuning) -> Table:
     table = plain_table("trial", "effort", "Concat")
     shown = [name for name in ("agreement", "top1", "sqnr") if name != kind]
     digits = 4 if found.promise.by_task else 2
-    headers = ("float nodes", "float MACs %", f"{found.promise.noun} {unit}", f"at worst {unit}")
+    wide = any(trial.spots for trial in found.trials)
+    spots = ("spots", "spot MACs %") if wide else ()
+    headers = ("float nodes", "float MACs %", *spots, f"{found.promise.noun} {unit}", f"at worst {unit}")
     for header in (
         *headers,
         *(_COLUMNS[name] for name in shown),
@@ -286,7 +292,8 @@ def trials_table(found: Tuning) -> Table:
         others = {"agreement": f.agreement, "top1": f.top1, "sqnr": f.sqnr_db}
         table.add_row(
             str(index), trial.settings.effort, trial.settings.concat, str(len(trial.settings.floats)),
-            percent_cell(trial.cost), f"{f.value:.{digits}f}", f"{f.bound:.{digits}f}",
+            percent_cell(trial.cost), *((str(len(trial.spots)), percent_cell(trial.wide)) if wide else ()),
+            f"{f.value:.{digits}f}", f"{f.bound:.{digits}f}",
             *(_two(others[name]) for name in shown), f"{trial.seconds:.1f}",
             *(f"{ms:.3f}" for ms in found.latencies[index - 1 : index]),
             ("yes" if trial.kept else "no") + (" *" if trial is found.best else ""),
@@ -343,6 +350,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "concat": trial.settings.concat,
         "floats": list(trial.settings.floats),
         "float_macs": trial.cost,
+        "spots": list(trial.spots),
+        "wide_macs": trial.wide,
         "kept": trial.kept,
         "value": f.value,
         "bound": f.bound,

@@ -6,7 +6,7 @@ tensors (``calib8.analysis.basis``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
@@ -17,16 +17,21 @@ from calib8.analysis.diagnose import Diagnosis
 from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
-from calib8.errors import UsageError
+from calib8.errors import Calib8Error, UsageError
+from calib8.model.work import node_macs
 from calib8.outcomes import Calibration
 from calib8.parameters import parameter
 from calib8.passes.place import place
+from calib8.passes.resolve_ranges import shared_with
 from calib8.progress import SampleCounter
 from calib8.quantization.qdq import readable_copy
+from calib8.quantization.quantize import QuantizedGraph
 from calib8.remedies.treatment import Remedy, Wish
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.repairs import GAIN_DB, REPAIRS
+from calib8.repair.spots import SpotClass, ranked_spots, read_by
 from calib8.repair.wanted import repairs_called
+from calib8.table import CalibrationTable
 
 
 class Clinic:
@@ -62,17 +67,23 @@ class Clinic:
         self.data: RepairData | None = None
 
     def tried(self, wishes: Sequence[Wish], counter: SampleCounter) -> tuple[Remedy, ...]:
-        """Those that help, the one to take first; the best repairs and nodes are tried together too."""
-        found = []
+        """Those that help, the one to take first; the best repairs are tried with what costs speed, too.
+
+        Of wishes for more and more spots, which stand in that order, the rest are left out behind one that
+        gains ``ENOUGH_DB``, and more spots must gain ``TELLING_DB`` more.
+        """
+        found, wide = list[Remedy](), list[Remedy]()
         for wish in wishes:
-            found.append(self.remedy(wish))
+            if not wish.spots:
+                found.append(self.remedy(wish))
+            elif not any(one.gain_db >= ENOUGH_DB for one in wide):
+                wide.append(self.remedy(wish))
             counter(1)
+        found += _worth_more(wide)
         found.sort(key=_rank)
-        repairs = next((one.wish for one in found if one.wish.repairs and not one.wish.keep_float), None)
-        floats = next((one.wish for one in found if one.wish.keep_float), None)
         good = [one for one in found if one.gain_db >= TELLING_DB]
-        if repairs is not None and floats is not None and len(good) > 1:
-            together = self.remedy(replace(repairs, keep_float=floats.keep_float))
+        for wish in _together(found) if len(good) > 1 else ():
+            together = self.remedy(wish)
             more = together.sqnr_db >= max(one.sqnr_db for one in good) + TELLING_DB
             if more and together.gain_db >= TELLING_DB:
                 good.append(together)
@@ -96,27 +107,62 @@ class Clinic:
                 keep_float=self.basis.keep_float,
             ).table  # fmt: skip
         added = self.calibration.prepared.nodes_called(wish.keep_float)
-        candidate = Candidate(
-            self.calibration.prepared.model, table, self.scheme, added | frozenset(self.basis.keep_float),
-            self.basis.power_of_two, spots=frozenset(self.basis.spots),
-        )  # fmt: skip
-        if wish.repairs:
-            candidate = self._repaired(candidate, wish.repairs)
+        asked = (*self.basis.spots, *wish.spots)
+        candidate = self._candidate(table, added, wish.repairs, asked)
         graph = candidate.quantized()
         figures = self.diagnosis.dissection.figures(readable_copy(graph.model))
         shares = [self.shares.get(name) for name in added - frozenset(self.basis.keep_float)]
         total = None if None in shares else sum(share or 0.0 for share in shares)
-        spots = tuple(name for name in self.basis.spots if name not in graph.spots.refused)
-        return Remedy(wish, figures, gained(self.diagnosis.figures, figures), total, spots)
+        spots = tuple(name for name in dict.fromkeys(asked) if name not in graph.spots.refused)
+        wide = self._read_by(candidate, graph, wish.spots) if wish.spots else 0.0
+        return Remedy(wish, figures, gained(self.diagnosis.figures, figures), total, spots, wide)
+
+    def ranked(self, repairs: Sequence[str]) -> tuple[SpotClass, ...]:
+        """Tensors to give 16-bit codes beside what these repairs do, that which helps most per work in front.
+
+        The names are those that ``spots`` of ``calib8.quantize`` takes; none where the target has no such
+        codes, or the int8 graph cannot be taken apart.
+        """
+        if self.scheme.spots is None:
+            return ()
+        before = self._candidate(self.calibration.table, frozenset(), (), self.basis.spots)
+        candidate = self._repaired(before, repairs) if repairs else before
+        data = replace(self.repair_data(), runs=tuple(self.diagnosis.dissection.runs))
+        try:
+            found = ranked_spots(candidate, data)
+        except Calib8Error:
+            return ()
+        known = before.coded.placement.readers.keys()
+        return tuple(
+            replace(one, members=one.members & known)
+            for one in found
+            if one.members & known and not one.members & candidate.spots
+        )
+
+    def _candidate(
+        self, table: CalibrationTable, floats: frozenset[str], repairs: Sequence[str], spots: Sequence[str]
+    ) -> Candidate:
+        candidate = Candidate(
+            self.calibration.prepared.model, table, self.scheme, floats | frozenset(self.basis.keep_float),
+            self.basis.power_of_two, spots=frozenset(spots),
+        )  # fmt: skip
+        return self._repaired(candidate, repairs) if repairs else candidate
+
+    def _read_by(self, candidate: Candidate, graph: QuantizedGraph, spots: Sequence[str]) -> float:
+        """The share of the multiply-accumulates that read spots, or what shares a scale with one."""
+        model, coded = candidate.model, graph.placement.readers.keys()
+        classes = shared_with(model, graph.placement, candidate.table, self.scheme, coded & set(spots))
+        work = node_macs(model, self.diagnosis.dissection.runs[0])
+        return read_by(model, frozenset().union(*classes.values()), work) / max(sum(work.values()), 1)
 
     def _repaired(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
-        data = self._repair_data()
+        data = self.repair_data()
         for name in repairs_called(names):
             candidate, report = REPAIRS[name](candidate, data)
             data = data.after(candidate.model, report)
         return candidate
 
-    def _repair_data(self) -> RepairData:
+    def repair_data(self) -> RepairData:
         """The samples that ``calib8 quantize`` repairs with."""
         if self.data is None:
             if self.calibration.dataset is None:
@@ -136,6 +182,29 @@ def gained(before: Check, now: Check) -> float:
     return lost if lost < 0.0 else now.sqnr_db - before.sqnr_db
 
 
+def _worth_more(wide: Sequence[Remedy]) -> list[Remedy]:
+    """Of more and more spots those that gain clearly more than fewer ones: the last such alone."""
+    best: Remedy | None = None
+    for one in wide:
+        if one.gain_db >= TELLING_DB and (best is None or one.gain_db >= best.gain_db + TELLING_DB):
+            best = one
+    return [] if best is None else [best]
+
+
+def _together(ranked: Sequence[Remedy]) -> Iterator[Wish]:
+    """The best repairs with the best nodes in float, and with the best spots."""
+    free = (one.wish for one in ranked if one.wish.repairs and not (one.wish.keep_float or one.wish.spots))
+    repairs = next(free, None)
+    if repairs is None:
+        return
+    for costly in (
+        next((one.wish for one in ranked if one.wish.keep_float), None),
+        next((one.wish for one in ranked if one.wish.spots and one.wish.repairs != repairs.repairs), None),
+    ):
+        if costly is not None:
+            yield replace(repairs, keep_float=costly.keep_float, spots=costly.spots)
+
+
 def _contains(one: Remedy, other: Remedy) -> bool:
     """Whether a remedy is another one and more that gains nothing."""
     more = set(one.wish.repairs) > set(other.wish.repairs)
@@ -144,6 +213,7 @@ def _contains(one: Remedy, other: Remedy) -> bool:
 
 
 def _rank(remedy: Remedy) -> float:
-    """Less is better: float layers must earn ``ENOUGH_DB``."""
-    costs = remedy.macs is None or remedy.macs > 0.0
-    return (ENOUGH_DB if costs else 0.0) - remedy.sqnr_db
+    """Less is better: float layers must earn ``ENOUGH_DB``, layers that multiply twice ``TELLING_DB``."""
+    if remedy.macs is None or remedy.macs > 0.0:
+        return ENOUGH_DB - remedy.sqnr_db
+    return (TELLING_DB if remedy.wide > 0.0 else 0.0) - remedy.sqnr_db

@@ -26,8 +26,9 @@ from calib8.modules.given import Module, as_model, refuse_module
 from calib8.parameters import parameter
 from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.remedies.clinic import Clinic
+from calib8.remedies.spot_wishes import spot_wishes
 from calib8.remedies.treatment import Remedy, Treatment
-from calib8.remedies.wishes import wishes_of
+from calib8.remedies.wishes import data_explain, wishes_of
 from calib8.requests import requested, takes_words_of
 from calib8.scheme import TargetChoice
 from calib8.tasks.purpose import Purpose, purpose_of
@@ -97,6 +98,8 @@ def diagnose(
             )  # fmt: skip
         clinic = Clinic(diagnosis, made, basis, reading.threads, load_model(fp32))
         basis = clinic.basis
+        if not data_explain(diagnosis, again=int8 is not None):
+            wishes = (*wishes, *spot_wishes(clinic, wishes))
         remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), watching))
     return Treatment(diagnosis, remedies, len(wishes), basis, int8 is None, purpose)
 

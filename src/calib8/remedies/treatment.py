@@ -1,6 +1,7 @@
 """What a diagnosis hands back: what was found, what helps, and how to quantize with it.
 
-    finding → wishes (repairs, nodes in float, another method) → quantized in memory → SQNR of the outputs
+    finding → wishes (repairs, 16-bit codes, nodes in float, another method)
+            → quantized in memory → SQNR of the outputs
 
 ``Treatment.words`` are the keywords of ``calib8.quantize`` that carry a remedy out.
 """
@@ -32,12 +33,14 @@ class Wish:
         repairs: keys of ``calib8.repair.repairs.REPAIRS``.
         keep_float: names of nodes beside those of the basis.
         without_ranges: tensors whose range in the basis, given by the user, does not count.
+        spots: names of tensors that get 16-bit codes, beside those of the basis.
     """
 
     method: str | None = None
     repairs: tuple[str, ...] = ()
     keep_float: tuple[str, ...] = ()
     without_ranges: tuple[str, ...] = ()
+    spots: tuple[str, ...] = ()
 
     def applied_to(self, basis: Basis) -> Basis:
         """The basis as far as the ranges go; a method that reads the data again gives way to ``METHOD``."""
@@ -59,7 +62,8 @@ class Remedy:
         gain_db: ``sqnr_db`` minus the figure of the model that was diagnosed.
         macs: share of the multiply-accumulates of the nodes that the wish keeps in float, 0 … 1; None where
             unknown.
-        spots: names of the tensors that the user gave 16 bits and that have them still.
+        spots: names of the tensors that were asked to have 16 bits, those of the basis too, and have them.
+        wide: share of the multiply-accumulates that read the spots of the wish, and are done twice, 0 … 1.
     """
 
     wish: Wish
@@ -67,6 +71,7 @@ class Remedy:
     gain_db: float
     macs: float | None
     spots: tuple[str, ...] = ()
+    wide: float = 0.0
 
     @property
     def sqnr_db(self) -> float:
@@ -79,6 +84,9 @@ class Remedy:
         wish, parts = self.wish, list[str]()
         if wish.repairs:
             parts.append(f"repair with {', '.join(wish.repairs)}")
+        if wish.spots:
+            named = ", ".join(f"'{name}'" for name in wish.spots)
+            parts.append(f"give {named} 16-bit codes")
         if wish.keep_float:
             number = "this node" if len(wish.keep_float) == 1 else f"these {len(wish.keep_float)} nodes"
             parts.append(f"keep {number} in float: {', '.join(wish.keep_float)}")
@@ -129,9 +137,15 @@ class Treatment:
             lambda one: (one.node or one.tensor or "data", one.reason.text, one.reason.advice),
         )
         remedies = grid(
-            ("remedy", "SQNR dB", "gain dB", "MACs in float"),
+            ("remedy", "SQNR dB", "gain dB", "MACs in float", "MACs done twice"),
             self.remedies,
-            lambda one: (one.text, decibels_cell(one.sqnr_db), f"{one.gain_db:.2f}", percent(one.macs)),
+            lambda one: (
+                one.text,
+                decibels_cell(one.sqnr_db),
+                f"{one.gain_db:.2f}",
+                percent(one.macs),
+                percent(one.wide),
+            ),
         )
         worst = grid(
             ("layer", "op", "outputs with its codes alone, dB", "local dB", "cumulative dB", "MACs"),

@@ -19,6 +19,16 @@ MOST: Final = 6
 """Wishes that are tried."""
 
 
+def data_explain(diagnosis: Diagnosis, *, again: bool) -> bool:
+    """Whether wrong data explain all else, so that no codes are looked at; ``again``: see ``wishes_of``."""
+    causes = _causes(diagnosis)
+    return "statistics" in causes or (again and bool(causes & {"preprocessing", "input"}))
+
+
+def _causes(diagnosis: Diagnosis) -> set[str]:
+    return {finding.reason.cause for finding in diagnosis.findings}
+
+
 def wishes_of(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, ...]:
     """What the findings ask for, each once; ``again``: to calibrate anew is a remedy too.
 
@@ -27,13 +37,13 @@ def wishes_of(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish,
     already stay where the wish is for something else, and new statistics of batch normalizations in any case:
     without them it would be another function. Ranges that the user gave and that clip are left out in all.
     """
-    causes = {finding.reason.cause for finding in diagnosis.findings}
+    causes = _causes(diagnosis)
     if "statistics" in causes:
         return ()
     done = basis.repairs
     estimated = tuple(name for name in done if name == ESTIMATE)
     others = (Wish(METHOD, repairs=done),) if again and basis.method not in (AUTO, METHOD) else ()
-    if again and causes & {"preprocessing", "input"}:
+    if data_explain(diagnosis, again=again):
         return (Wish(repairs=done), *others)
     found: dict[Wish, None] = {}
     if again and causes & {"bias", "unused"}:  # codes that no calibration on these data gives

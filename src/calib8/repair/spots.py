@@ -13,11 +13,13 @@ A threshold lies between two codes: of one detector a fifteenth of all objects l
 
 Branches of 30 dB and more do not count, text of 40 dB and more (``calib8.repair.enough``): what is kept needs
 no slower layers. One that is worked on gets more than 30 dB, for texts and masks differ visibly there, and
-noises do not quite add up.
+noises do not quite add up. ``ranked_spots`` has the same order without limits, for searches that find out by
+themselves how many are needed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,7 +39,7 @@ from calib8.passes.resolve_ranges import shared_with
 from calib8.passes.spots import find_spots
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.enough import FOR_SPOTS, GOOD_DB, figures_of, poor_branches
+from calib8.repair.enough import FOR_SPOTS, GOOD_DB, Poor, figures_of, poor_branches
 from calib8.tasks.kinds import LEADING
 from calib8.tasks.meaning import meaning_of
 from calib8.tasks.reach import reached
@@ -48,6 +50,9 @@ LEAST_SHARE: Final = 0.01
 LEAST_PRICE: Final = 0.002
 """What every spot counts for at least: codes of two bytes are moved even where no layer reads them."""
 
+LEAST_RANKED: Final = 0.001
+"""The same where it is a search that decides how many there are, as for layers in float."""
+
 BUDGET: Final = 0.3
 """The prices of those chosen at once: so much of the multiply-accumulates is done twice."""
 
@@ -56,7 +61,7 @@ BESIDE_WEIGHTS: Final = 0.25
 
 
 @dataclass(frozen=True)
-class _Class:
+class SpotClass:
     """Tensors with one scale.
 
     Attributes:
@@ -130,23 +135,63 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
     if not poor.needs:
         return candidate, RepairReport(())
     try:
-        constants = layer_constants(candidate.model)
-        taken_apart = Dissection(
-            candidate.coded.model, constants, candidate.model, poor.runs, data.threads, data.meaning
-        )
+        taken_apart = _taken_apart(candidate, poor, data)
     except Calib8Error as error:  # not what the float model computes once its codes are gone
         return candidate, RepairReport((), (f"no spots: {error.problem}",))
+    noises = _noises(candidate, taken_apart, poor, data)
+    chosen = _chosen(_classes(candidate, noises, poor.runs[0]), noises, _before_scores(candidate, data))
+    return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
+
+
+def ranked_spots(candidate: Candidate, data: RepairData) -> tuple[SpotClass, ...]:
+    """All that may be spots, what takes away most noise per work in front, whatever the outputs need.
+
+    Args:
+        candidate: its int8 graph is looked at as it would be without its spots, which are ranked as well.
+        data: as for ``choose_spots``.
+
+    Returns:
+        Classes with ``LEAST_RANKED`` of the noise or more, spots of the candidate, and the last codes before
+        scores; none where the target has no 16-bit codes, or the codes of tensors lose nothing.
+
+    Raises:
+        TableError: the table lacks a tensor.
+        Calib8Error: ONNX Runtime cannot run the model, or its int8 graph cannot be taken apart.
+    """
+    if candidate.scheme.spots is None or not data.runs:
+        return ()
+    bare = replace(candidate, spots=frozenset())
+    poor = poor_branches(bare, replace(data, more_db=math.inf), FOR_SPOTS)
+    if not poor.needs:
+        return ()
+    noises = _noises(bare, _taken_apart(bare, poor, data), poor, data)
+    ends = _before_scores(bare, data)
+    return tuple(
+        one
+        for one in _in_order(_classes(bare, noises, poor.runs[0]), noises)
+        if noises.share(one.noise, noises.totals) >= LEAST_RANKED
+        or one.members & candidate.spots
+        or _decides(one, ends)
+    )
+
+
+def _taken_apart(candidate: Candidate, poor: Poor, data: RepairData) -> Dissection:
+    return Dissection(
+        candidate.coded.model, layer_constants(candidate.model), candidate.model, poor.runs, data.threads,
+        data.meaning,
+    )  # fmt: skip
+
+
+def _noises(candidate: Candidate, taken_apart: Dissection, poor: Poor, data: RepairData) -> _Noises:
     parts = [Part(taken_apart.layers, ()), *(Part((), (name,)) for name in taken_apart.tensors)]
     counter = SampleCounter("looking for tensors that need 16 bits", len(parts), data.progress)
     names = _names(candidate)
     weights, *checks = taken_apart.checks(parts, counter)
     by_tensor = {names[name]: check for name, check in zip(taken_apart.tensors, checks, strict=True)}
-    noises = _Noises(_by_branch(by_tensor, poor.needs), _noise(weights, poor.needs), poor.needs)
-    chosen = _chosen(_classes(candidate, noises, poor.runs[0]), noises, _before_scores(candidate, data))
-    return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
+    return _Noises(_by_branch(by_tensor, poor.needs), _noise(weights, poor.needs), poor.needs)
 
 
-def _applied(candidate: Candidate, chosen: Sequence[_Class]) -> tuple[Candidate, RepairReport]:
+def _applied(candidate: Candidate, chosen: Sequence[SpotClass]) -> tuple[Candidate, RepairReport]:
     """The candidate with the chosen spots, and the report."""
     names = frozenset().union(*(one.members for one in chosen))
     changed = replace(candidate, spots=candidate.spots | names)
@@ -171,25 +216,33 @@ def _before_scores(candidate: Candidate, data: RepairData) -> frozenset[str]:
     return reached(candidate.model, scores, within_tail=True) if scores else frozenset()
 
 
-def _chosen(classes: Sequence[_Class], noises: _Noises, ends: frozenset[str]) -> list[_Class]:
+def _chosen(classes: Sequence[SpotClass], noises: _Noises, ends: frozenset[str]) -> list[SpotClass]:
     """The best ones, as many as are needed and as the budget allows; those of ``ends`` that cost no work."""
-    spent, found, left = 0.0, list[_Class](), dict(noises.totals)
-
-    def worth(one: _Class) -> float:
-        """What of the noise is gone per work."""
-        return noises.share(one.noise, noises.totals) / (one.price + LEAST_PRICE)
-
-    for one in sorted(classes, key=lambda one: (-worth(one), sorted(one.members))):
+    spent, found, left = 0.0, list[SpotClass](), dict(noises.totals)
+    for one in _in_order(classes, noises):
         share = noises.share(one.noise, noises.unfinished(left))
-        decides = one.price == 0.0 and bool(one.members & ends)
-        if decides or (share >= LEAST_SHARE and spent + one.price <= BUDGET):
+        if _decides(one, ends) or (share >= LEAST_SHARE and spent + one.price <= BUDGET):
             spent += one.price
             found.append(one)
             left = {name: noise - one.noise[name] for name, noise in left.items()}
     return found
 
 
-def _classes(candidate: Candidate, noises: _Noises, sample: Arrays) -> list[_Class]:
+def _in_order(classes: Sequence[SpotClass], noises: _Noises) -> list[SpotClass]:
+    """What takes away most of the noise per work in front."""
+
+    def worth(one: SpotClass) -> float:
+        return noises.share(one.noise, noises.totals) / (one.price + LEAST_PRICE)
+
+    return sorted(classes, key=lambda one: (-worth(one), sorted(one.members)))
+
+
+def _decides(one: SpotClass, ends: frozenset[str]) -> bool:
+    """Whether these are the last codes before scores, and cost no work."""
+    return one.price == 0.0 and bool(one.members & ends)
+
+
+def _classes(candidate: Candidate, noises: _Noises, sample: Arrays) -> list[SpotClass]:
     """All classes that may be spots."""
     placement, model = candidate.coded.placement, candidate.model
     named = {name for found in noises.tensors.values() for name in found}
@@ -200,7 +253,7 @@ def _classes(candidate: Candidate, noises: _Noises, sample: Arrays) -> list[_Cla
     work = node_macs(model, sample)
     whole = max(sum(work.values()), 1)
     return [
-        _Class(names, _sums(names, noises), _read_by(model, names, work) / whole)
+        SpotClass(names, _sums(names, noises), read_by(model, names, work) / whole)
         for names in sorted(members, key=sorted)
     ]
 
@@ -228,8 +281,14 @@ def _noise(check: Check, poor: Collection[str]) -> dict[str, float]:
     return {name: 10.0 ** (-max(dB, -LARGEST_DB) / 10.0) for name, dB in figures if name in poor}
 
 
-def _read_by(model: ir.Model, names: frozenset[str], work: Mapping[str, int]) -> int:
-    """Multiply-accumulates of the layers that read one of the tensors."""
+def read_by(model: ir.Model, names: Collection[str], work: Mapping[str, int]) -> int:
+    """Multiply-accumulates of the layers that read one of the tensors.
+
+    Args:
+        model: a prepared float graph.
+        names: of its tensors.
+        work: name of a node → its multiply-accumulates; others count for none.
+    """
     return sum(
         work.get(node.name or "", 0)
         for node in model.graph

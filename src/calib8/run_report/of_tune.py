@@ -15,7 +15,7 @@ from calib8.run_report.layers import Inside, Known, inside
 from calib8.run_report.side_by_side import SideBySide
 from calib8.run_report.told import Candidates, CandidateShown, Figure, Headline, RunReport, Work
 from calib8.run_report.words import output_figures, size_figures, where_compared
-from calib8.tuning.trial import USUAL, Settings
+from calib8.tuning.trial import Trial
 from calib8.tuning.tune import Tuning
 
 
@@ -63,7 +63,7 @@ def candidates(found: Tuning, model: ir.Model | None = None) -> Candidates:
     front = pareto_front(points)
     shown = tuple(
         CandidateShown(
-            _made_with(trial.settings), 100.0 * trial.cost,
+            trial.name, 100.0 * trial.cost,
             trial.figures.value, trial.figures.bound, len(trial.settings.floats),
             None if counted is None else weight_bytes(counted, floats, trial.settings.floats), trial.kept,
             trial is found.best, place in front, latencies[place],
@@ -71,11 +71,6 @@ def candidates(found: Tuning, model: ir.Model | None = None) -> Candidates:
         for place, trial in enumerate(found.trials)
     )  # fmt: skip
     return Candidates(found.promise.noun, found.promise.unit, found.promise.value, smaller, shown)
-
-
-def _made_with(settings: Settings) -> str:
-    joined = "" if settings.concat == USUAL else f", Concat {settings.concat}"
-    return f"{settings.effort}{joined}"
 
 
 def weight_counts(model: ir.Model) -> dict[str, tuple[int, bool]]:
@@ -135,6 +130,7 @@ def _headline(found: Tuning, seen: SideBySide | None, around: Around) -> Headlin
             "cost", percent(best.cost), "of the multiply-accumulates are in float",
             (("float_macs", best.cost),),
         ),
+        *_wide(best),
     ]  # fmt: skip
     if seen is not None and seen.comparison is not None:
         known = {figure.label for figure in figures}
@@ -147,6 +143,14 @@ def _headline(found: Tuning, seen: SideBySide | None, around: Around) -> Headlin
     return Headline("kept" if found.kept else "ruined", word, text, tuple(figures), around.next)
 
 
+def _wide(best: Trial) -> tuple[Figure, ...]:
+    """What 16-bit codes cost; nothing where there are none."""
+    if not best.spots:
+        return ()
+    beside = "of the multiply-accumulates read 16-bit codes, and are done twice"
+    return (Figure("cost of spots", percent(best.wide), beside, (("wide_macs", best.wide),)),)
+
+
 def _facts(found: Tuning) -> tuple[Figure, ...]:
     floats = ", ".join(found.best.settings.floats) or "none beyond those that have to be"
     facts = [
@@ -156,6 +160,8 @@ def _facts(found: Tuning) -> tuple[Figure, ...]:
         Figure("effort", found.best.settings.effort),
         Figure("nodes in float", floats),
     ]
+    if found.best.spots:
+        facts.append(Figure("tensors with 16-bit codes", ", ".join(found.best.spots)))
     if found.float_top1 is not None:
         facts.append(Figure("FP32's top-1", f"{found.float_top1:.2f} %"))
     if found.float_map is not None:

@@ -9,6 +9,7 @@ from typing import Any
 from calib8.analysis.benchmark import Timing
 from calib8.analysis.evaluation import Evaluation
 from calib8.analysis.speed import Benchmark
+from calib8.number_texts import count
 from calib8.outcomes import Quantization
 from calib8.parameters import Text
 from calib8.remedies import Treatment
@@ -54,12 +55,14 @@ def _candidate(trial: Trial, chosen: bool) -> Part:
         "sqnr_db": told.sqnr_db,
         **{f"sqnr_db/{name}": number for name, number in told.branches.items()},
         "float_nodes": len(made.floats), "seconds": trial.seconds,
+        "spots": len(trial.spots), "wide_macs": trial.wide,
     }  # fmt: skip
     parameters = {
         "effort": made.effort, "concat": made.concat, "floats": ", ".join(made.floats) or "none",
-        "kept": str(trial.kept),
+        "spots": ", ".join(trial.spots) or "none", "kept": str(trial.kept),
     }  # fmt: skip
-    name = f"{made.effort}, {len(made.floats)} float nodes"
+    wide = f", {count(len(trial.spots), 'spot')}" if trial.spots else ""
+    name = f"{made.effort}{wide}, {len(made.floats)} float nodes"
     return Part(name, parameters, _known(figures), chosen)
 
 

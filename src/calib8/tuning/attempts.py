@@ -15,14 +15,17 @@ from calib8.model.metadata import write_metadata
 from calib8.model.work import node_macs
 from calib8.outcomes import Quantization
 from calib8.passes.place import Placement
+from calib8.repair.candidate import Candidate
+from calib8.repair.result import Repaired
 from calib8.repair.unit_order import Order, merged, ordered_steps
 from calib8.repair.units import Unit, units_of
 from calib8.tuning.clock import Clock
-from calib8.tuning.costs import additions_of, float_share
+from calib8.tuning.costs import additions_of, float_share, wide_share
 from calib8.tuning.judging import Judge
 from calib8.tuning.latencies import latencies
 from calib8.tuning.promise import Promise
 from calib8.tuning.recipes import Recipes
+from calib8.tuning.spot_steps import SpotStep, spot_steps
 from calib8.tuning.trial import Settings, Trial, best_of
 
 UNITS: Final = "units.json"
@@ -83,11 +86,14 @@ class Attempts:
         if known is not None:
             return known
         with self.clock.limited():
-            made = self._made(settings)
+            start, done = self._recipes.made(settings)
+            made = self._model(start, done)
             figures = self._judge.figures(made.model)
         kept = self._promise.kept(figures.value) and self._promise.kept(figures.bound)
         cost = float_share(self._macs, made.placement)
-        trial = Trial(settings, figures, cost, kept, self.clock.lap())
+        wide = wide_share(self._macs, made.placement, done.candidate.model, made.spots)
+        spots = tuple(sorted(made.spots))
+        trial = Trial(settings, figures, cost, kept, self.clock.lap(), spots, wide)
         folder.add(trial)
         folder.spend(self.clock.spent())
         if self.best is trial:
@@ -127,6 +133,17 @@ class Attempts:
             Calib8Error: a model cannot be made.
         """
         return additions_of(self._recipes.prepared.model, self._placed(base).quantized_nodes())
+
+    def spots(self, base: Settings) -> tuple[SpotStep, ...]:
+        """Steps in which tensors get 16-bit codes, that which helps most per work in front.
+
+        Raises:
+            BudgetOver: the time is over.
+            Calib8Error: a model cannot be run, or the file of the steps is broken.
+        """
+        found = spot_steps(self._recipes, base, self.clock)
+        self.notes += [note for note in found.notes if note not in self.notes]
+        return found.steps
 
     def units(self, base: Settings) -> tuple[Unit, ...]:
         """The steps in which units become float, that which helps most in front; looked for once in a search.
@@ -174,7 +191,9 @@ class Attempts:
         return self._recipes.made(settings)[1].candidate.quantized().placement
 
     def _made(self, settings: Settings) -> Quantization:
-        start, done = self._recipes.made(settings)
+        return self._model(*self._recipes.made(settings))
+
+    def _model(self, start: Candidate, done: Repaired) -> Quantization:
         return int8_model(start, done, self._recipes.prepared, self._recipes.dataset.preprocess, {})
 
     def _write(self, trial: Trial, made: Quantization) -> None:

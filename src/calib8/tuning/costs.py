@@ -1,17 +1,19 @@
 """What a model costs that is not all int8.
 
 cost    share of the multiply-accumulates that are not computed from codes, 0 … 1
+wide    share of those that are computed from 16-bit codes, each in two steps; of equal costs it decides
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs
 from calib8.ops.groups import ADDENDS
 from calib8.passes.place import Placement
+from calib8.repair.spots import read_by
 
 
 def float_share(counted: Mapping[str, int], placement: Placement) -> float:
@@ -19,6 +21,22 @@ def float_share(counted: Mapping[str, int], placement: Placement) -> float:
     quantized = placement.quantized_nodes()
     total = sum(counted.values())
     return sum(count for node, count in counted.items() if node not in quantized) / total if total else 0.0
+
+
+def wide_share(
+    counted: Mapping[str, int], placement: Placement, model: ir.Model, spots: Collection[str]
+) -> float:
+    """The share of the multiply-accumulates of the quantized nodes that read 16-bit codes, 0 … 1.
+
+    Args:
+        counted: node → its multiply-accumulates.
+        placement: which nodes are quantized.
+        model: the prepared float graph that was quantized.
+        spots: names of its tensors with 16-bit codes.
+    """
+    quantized, total = placement.quantized_nodes(), sum(counted.values())
+    inside = {node: count for node, count in counted.items() if node in quantized}
+    return read_by(model, spots, inside) / total if total and spots else 0.0
 
 
 def additions_of(model: ir.Model, quantized: frozenset[str]) -> tuple[str, ...]:

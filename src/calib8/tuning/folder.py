@@ -4,6 +4,7 @@ settings.json       what is tuned, with what, for which promise: another search 
 statistics          of the calibration samples; statistics.part while they are gathered
 ranges.json         what ``auto`` chose
 <effort>.npz        the candidate that the repairs of an effort left (``calib8.tuning.stored``)
+spots.json          names of the tensors that get 16-bit codes, step by step (``calib8.tuning.spot_steps``)
 units.json          names of the nodes that become float, step by step
 trials.jsonl        one line per trial
 seconds.json        what all runs took together
@@ -30,7 +31,7 @@ from calib8.parameters import parameter
 from calib8.repair.repairs import EFFORTS
 from calib8.tuning.trial import Settings, Trial
 
-VERSION: Final = 6
+VERSION: Final = 7
 
 _LOCK: Final = "lock"
 
@@ -58,6 +59,7 @@ _NAMES: Final = (
     "statistics",
     "statistics.part",
     "ranges.json",
+    "spots.json",
     "units.json",
     "trials.jsonl",
     "seconds.json",

@@ -4,14 +4,15 @@ fast        ranges mse-behind
 balanced    ranges auto, mse-behind as an alternative
 best        the same with more repairs                       (``calib8.repair.repairs.EFFORTS``)
 
-No effort leaves layers in float here: which ones is what the search is about.
+No effort leaves layers in float here: which ones is what the search is about. For a target with 16-bit codes
+an effort chooses spots, and the search fewer or more of them.
 
 What takes long is kept in the folder of the search and read from there, in the same run too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,13 +33,15 @@ from calib8.calibration.source import tensors_to_calibrate
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
 from calib8.ops.questions import joins
+from calib8.passes.place import place
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
 from calib8.repair.by_effort import UNCLIPPED
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.flow import repaired
-from calib8.repair.repairs import REPAIRS
+from calib8.repair.repairs import REPAIRS, SPOTS
 from calib8.repair.result import Repaired
+from calib8.repair.step import Step
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable, Range
@@ -127,23 +130,31 @@ class Recipes:
     def made(self, settings: Settings) -> tuple[Candidate, Repaired]:
         """What a model is made from: the start with all of ``floats`` in float, and what repairs left of it.
 
-        With nodes in float the errors before a layer are others: biases are corrected anew, if they were.
+        With other nodes in float, or other tensors of 16 bits, the errors before a layer are others: biases
+        are corrected anew, if they were. Of ``spots`` those remain that have codes beside the floats.
 
         Raises:
             Calib8Error: a model cannot be run, or a file of the folder is broken.
         """
         done = self._repaired(settings.effort)
         floats = self.keep_float | frozenset(settings.floats)
-        start = replace(self.start(settings.effort, settings.concat), keep_float=floats)
-        scheme = self._sharing(settings.concat)
-        candidate = replace(done.candidate, scheme=scheme, keep_float=floats)
+        start = replace(
+            self.start(settings.effort, settings.concat), keep_float=floats,
+            spots=_coded(self.prepared.model, self.scheme, floats, settings.spots or ()),
+        )  # fmt: skip
+        scheme, chosen = self._sharing(settings.concat), settings.spots
+        spots = done.candidate.spots if chosen is None else frozenset(chosen)
+        if settings.floats:
+            spots = _coded(done.candidate.model, scheme, floats, spots)
+        candidate = replace(done.candidate, scheme=scheme, keep_float=floats, spots=spots)
         plan = effort_called(settings.effort)
         kept = [name for step in done.steps if step.kept for name in step.names]
         biases = [name for name in kept if name in plan.finish]
-        if settings.floats and biases:
+        if (settings.floats or chosen is not None) and biases:
             data = self.data
             candidate, _ = REPAIRS[biases[-1]](candidate, replace(data, runs=data.runs[: plan.repairing]))
-        return start, replace(done, candidate=candidate)
+        steps = done.steps if chosen is None else tuple(map(_without_spots, done.steps))
+        return start, replace(done, candidate=candidate, steps=steps)
 
     def sharings(self) -> tuple[str, ...]:
         """Keys of ``CONCAT`` that differ for this model and target from the usual one and each other."""
@@ -220,6 +231,18 @@ class Recipes:
             self._whole_scores(table).save(path)
         with self.folder.reading(path):
             return CalibrationTable.load(path)
+
+
+def _coded(
+    model: ir.Model, scheme: QuantScheme, floats: frozenset[str], names: Collection[str]
+) -> frozenset[str]:
+    """Those of the tensors that have codes with these nodes in float."""
+    return frozenset(names) & place(model, scheme, floats).readers.keys() if names else frozenset()
+
+
+def _without_spots(step: Step) -> Step:
+    """The same; where the repair chose spots, it is the search that chose those which there are."""
+    return replace(step, kept=False) if step.names in SPOTS else step
 
 
 def _concatenates(model: ir.Model) -> bool:

@@ -21,7 +21,7 @@ from calib8.errors import UsageError
 from calib8.files import check_output, check_written_model, checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.notebook import grid, in_notebook, notes
-from calib8.number_texts import percent
+from calib8.number_texts import count, percent
 from calib8.parameters import Text, one_of, parameter
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import ShownProgress, callback_of, draws_progress
@@ -95,7 +95,8 @@ class Tuning:
         """One line: the promise, what the best model does, and what it costs."""
         kept, figures = "kept" if self.kept else "not kept", self.best.figures
         does = f"{self.promise.shown(figures.value)}, at worst {self.promise.shown(figures.bound)}"
-        cost = f"{percent(self.best.cost)} of the MACs in float"
+        spots = f", {count(len(self.best.spots), 'spot')}" if self.best.spots else ""
+        cost = f"{percent(self.best.cost)} of the MACs in float{spots}"
         return f"<Tuning: {self.promise.text} {kept}: {does}; {cost}; {str(self.path)!r}>"
 
     def _repr_html_(self) -> str:
@@ -104,12 +105,12 @@ class Tuning:
         ms: list[tuple[str, ...]] = [(f"{latency:.3f}",) for latency in self.latencies] or [()] * len(
             self.trials
         )
-        header = ("effort", "nodes in float", "MACs in float", self.promise.noun, "at worst", "kept")
+        header = ("made with", "nodes in float", "MACs in float", self.promise.noun, "at worst", "kept")
         trials = grid(
             (*header, "ms") if self.latencies else header,
             list(zip(self.trials, ms, strict=True)),
             lambda row: (
-                row[0].settings.effort,
+                row[0].name,
                 len(row[0].settings.floats),
                 percent(row[0].cost),
                 shown(row[0].figures.value),
@@ -141,10 +142,11 @@ def tune(
     progress: ShownProgress = None,
     **words: Unpack[TuningWords],
 ) -> Tuning:
-    """Searches ranges, repairs and nodes in float for the cheapest model that keeps a promise.
+    """Searches ranges, repairs, 16-bit codes and nodes in float for the cheapest model that keeps a promise.
 
-    The cost is the share of the multiply-accumulates that are not in int8. A run that was stopped goes on
-    with its folder, and ends with the same model, byte for byte, unless the budget ended one of them.
+    The cost is the share of the multiply-accumulates that are in float, then of those that read 16-bit codes
+    (target ``calib8``). A run that was stopped goes on with its folder, and ends with the same model, byte
+    for byte, unless the budget ended one of them.
 
     Args:
         model: path or ModelProto of the float model.
@@ -304,7 +306,7 @@ def _perhaps_trained_on(judge: Judge, promise: Promise) -> tuple[str, ...]:
 
 def _searched(attempts: Attempts, recipes: Recipes, effort: str) -> bool:
     """Carries out the search; whether it came to its end."""
-    ways = Ways(recipes.sharings, attempts.additions, attempts.units, attempts.most)
+    ways = Ways(recipes.sharings, attempts.additions, attempts.units, attempts.most, attempts.spots)
     attempts.written()
     try:
         Search(attempts.attempt, ways).run(tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1])
