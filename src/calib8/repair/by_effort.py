@@ -15,6 +15,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from calib8.autorange.choose import NOISE_DB
 from calib8.autorange.samples import ChosenSamples, too_few
 from calib8.parameters import Text, parameter
 from calib8.progress import Progress, silent
@@ -128,7 +129,7 @@ def _searched(
         tried = [names for names in stage if worth_trying(names, search.steps)]
         best = search.stage(best, {names: in_turn(names) for names in tried})
         if again is not None and _equalizes(stage) and best.quality.sqnr_db >= chosen_db + MOST_DB:
-            compared = search.stage(best, {(again.name,): again})
+            compared = search.preferred(best, again.name, again, NOISE_DB)
             best, again = compared, again if compared is best else None
             chosen_db = best.quality.sqnr_db
     for stage in stages:

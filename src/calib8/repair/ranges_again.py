@@ -4,10 +4,10 @@
     d       quality behind the equalization
     d − d_0 ≥ ``MOST_DB``    at least half of the noise is gone: the ranges are chosen for the new model
 
-``auto`` takes what serves the outputs best, by whole models. With one channel 500 times as large as all others
+``auto`` takes what serves the outputs best, by whole models. With one channel 500 times as large as others
 of its tensor that is whatever cuts this channel off: the other channels get codes, and what that costs
-elsewhere is not seen beside the noise there is. Equalization makes the channel as large as the others; then
-what the same method cuts off every other tensor is most of the noise.
+elsewhere is not seen beside the noise there is. Equalization makes the channel as large as the others; from
+then on what the same method cuts off all other tensors is most of the noise.
 
 The ranges to compare with are those of one method for all tensors: each by its own distribution, whatever the
 rest of the model did to the outputs. Those of tensors that equalization changed come from statistics of the
@@ -46,7 +46,7 @@ class RangesAgain:
     chosen: CalibrationTable
 
     def __call__(self, candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
-        """The equalized candidate with such ranges; the tensors that changed are run over all samples.
+        """The equalized candidate with such ranges, as it came where it has them; runs over all samples.
 
         Raises:
             CalibrationError: a tensor held NaN or infinite values.
@@ -55,7 +55,7 @@ class RangesAgain:
         before = self.chosen.entries
         changed = [name for name, entry in candidate.table.entries.items() if entry is not before.get(name)]
         found = refitted(replace(candidate, table=self.plain), candidate.model, changed, data)
-        return found, RepairReport(())
+        return candidate if same_ranges(found.table, candidate.table) else found, RepairReport(())
 
 
 def ranges_again(tables: Mapping[str, CalibrationTable], chosen: CalibrationTable) -> RangesAgain | None:
