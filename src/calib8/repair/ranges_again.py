@@ -65,7 +65,7 @@ def ranges_again(tables: Mapping[str, CalibrationTable], chosen: CalibrationTabl
         tables: ranges by one method for the model before all repairs, by name; the last ones are compared.
         chosen: the ranges that were chosen for it.
     """
-    for name, table in reversed(tables.items()):
+    for name, table in reversed(list(tables.items())):
         return None if same_ranges(table, chosen) else RangesAgain(f"{name} again", table, chosen)
     return None
 
