@@ -123,7 +123,7 @@ class Clinic:
         The names are those that ``spots`` of ``calib8.quantize`` takes; none where the target has no such
         codes, or the int8 graph cannot be taken apart.
         """
-        if self.scheme.spots is None:
+        if not self.scheme.chooses_spots:
             return ()
         before = self._candidate(self.calibration.table, frozenset(), (), self.basis.spots)
         candidate = self._repaired(before, repairs) if repairs else before

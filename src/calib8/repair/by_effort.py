@@ -15,12 +15,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from calib8.autorange.choose import NOISE_DB
 from calib8.autorange.samples import ChosenSamples, too_few
 from calib8.parameters import Text, parameter
 from calib8.progress import Progress, silent
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.floor import Floor
 from calib8.repair.held_back import Judge
+from calib8.repair.ranges_again import EQUALIZES, MOST_DB, RangesAgain, ranges_again, same_ranges
 from calib8.repair.repairs import FLOATS, SPOTS, in_turn, stages_of
 from calib8.repair.result import Repaired
 from calib8.repair.search import Finished, Judged, Search
@@ -89,7 +91,8 @@ def repair_by_effort(
     search.floor, search.last = Floor.of(meaning, plain.quality), None
     plain = plain if search.floor.least else best
     stages = stages_of(plan, candidate.scheme, candidate.model, mixed=mixed)
-    final = _searched(search, best, stages, plan.finish, Finished(candidate, bare))
+    again = ranges_again(first, table)
+    final = _searched(search, best, stages, plan.finish, Finished(candidate, bare), again)
     least = bare.sqnr_db - (CHANCE_DB if search.floor.least else 0.0)
     if UNCLIPPED in tables and not same_ranges(tables[UNCLIPPED], table) and _took_wider_codes(search.steps):
         start, goal = replace(candidate, table=tables[UNCLIPPED]), _Goal(final, plain, least)
@@ -107,21 +110,38 @@ def repair_by_effort(
 
 
 def _searched(
-    search: Search, best: Judged, stages: Stages, finish: Sequence[str], bare: Finished | None = None
+    search: Search,
+    best: Judged,
+    stages: Stages,
+    finish: Sequence[str],
+    bare: Finished | None = None,
+    again: RangesAgain | None = None,
 ) -> Finished:
     """What a search finds from a candidate; ``bare`` is the one without corrected biases, if it is known.
+
+    Behind stages that equalize the ranges ``again`` are tried too, where most of the noise is gone.
 
     Where the verdict would not be that all is kept, what widens codes may cost as much again, if that makes
     the verdict clearly better.
     """
+    chosen_db = best.quality.sqnr_db
     for stage in stages:
         tried = [names for names in stage if worth_trying(names, search.steps)]
         best = search.stage(best, {names: in_turn(names) for names in tried})
+        if again is not None and _equalizes(stage) and best.quality.sqnr_db >= chosen_db + MOST_DB:
+            compared = search.preferred(best, again.name, again, NOISE_DB)
+            best, again = compared, again if compared is best else None
+            chosen_db = best.quality.sqnr_db
     for stage in stages:
         if stage in (SPOTS, FLOATS):
             best = search.stage_for_verdict(best, {names: in_turn(names) for names in stage})
     known = bare.quality if bare is not None and best.candidate is bare.candidate else None
     return search.finish(best, known, finish)
+
+
+def _equalizes(stage: Sequence[tuple[str, ...]]) -> bool:
+    """Whether what a stage tries makes channels alike."""
+    return any(not EQUALIZES.isdisjoint(names) for names in stage)
 
 
 def _took_wider_codes(steps: Sequence[Step]) -> bool:
@@ -167,12 +187,6 @@ def _without_clipping(
     step = Step((UNCLIPPED,), first, found.quality, taken, (), notes)
     search.steps = [step, *other.steps] if taken else [*search.steps, step]
     return found if taken else None
-
-
-def same_ranges(left: CalibrationTable, right: CalibrationTable) -> bool:
-    """Whether two tables say the same, however it was found."""
-    pairs = [{name: entry.range for name, entry in table.entries.items()} for table in (left, right)]
-    return pairs[0] == pairs[1]
 
 
 def _with_table(

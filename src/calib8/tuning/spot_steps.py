@@ -55,7 +55,7 @@ def spot_steps(recipes: Recipes, base: Settings, clock: Clock) -> SpotSteps:
         BudgetOver: the time is over.
         Calib8Error: a model cannot be made, or the file is broken.
     """
-    if recipes.scheme.spots is None:
+    if not recipes.scheme.chooses_spots:
         return SpotSteps(())
     folder = recipes.folder
     stored = folder.read_json(SPOTS)
