@@ -9,7 +9,7 @@ from place_nets import CONV, ORT, carriers, image, reasons
 from calib8.ops.groups import TARGET_OPS
 from calib8.passes.place import calibration_tensors, place
 from calib8.scheme import TARGETS
-from small_models import Array, normal
+from small_models import Array, graph, normal
 
 CALIB8 = TARGETS["calib8"]
 ROWS = """a = {conv}(x, w) t = Transpose<perm=[0,2,3,1]>(a) {norm}
@@ -50,10 +50,11 @@ def test_the_engine_computes_all_ops_that_some_targets_compute() -> None:
     assert CALIB8.computes == TARGET_OPS == {"LayerNormalization"}
 
 
-SEVERAL = "it normalizes over several axes"
 FLOATS: dict[str, tuple[str, dict[str, Array], str]] = {
-    "two axes": ("n = LayerNormalization<axis=2>(t, m)", {"m": normal(8, 4)}, SEVERAL),
-    "from the end": ("n = LayerNormalization<axis=-2>(t, m)", {"m": normal(8, 4)}, SEVERAL),
+    "two axes": (
+        "n = LayerNormalization<axis=2>(t, m)", {"m": normal(2, 4)},
+        "its scale or its bias is float32 of shape [2, 4]",
+    ),
     "its mean": (
         "n, k = LayerNormalization(t, g) z = Relu(k)", {"g": normal(4)}, "its mean or its spread is read"
     ),
@@ -81,6 +82,20 @@ def test_what_stays_float_says_why(name: str) -> None:
     norm, constants, reason = FLOATS[name]
     outputs = "float[A,B,C,D] y, float[E,F,G,H] z" if "z = " in norm else "float[A,B,C,D] y"
     assert reasons(place(image(rows(norm), constants, outputs), CALIB8))["n"] == reason
+
+
+@pytest.mark.parametrize("norm", ["<axis=1>(t, m)", "<axis=-3>(t, m, m)", "<axis=2>(t, k)"])
+def test_several_axes_have_codes_too(norm: str) -> None:
+    constants: dict[str, Array] = {"m": normal(8, 8, 4)} if "m" in norm else {"k": normal(8, 4)}
+    model = image(rows(f"n = LayerNormalization{norm}"), constants)
+    assert reasons(place(model, CALIB8)) == {}
+
+
+def test_rows_longer_than_sums_may_be_stay_float() -> None:
+    body = "a = {conv}(x, w) n = LayerNormalization<axis=1>(a, g) y = {conv}(n, v)".format(conv=CONV)
+    weights = {"w": normal(2, 1, 3, 3), "v": normal(1, 2, 3, 3), "g": normal(1)}
+    model = graph("float[1,1,200,200] x", "float[A,B,C,D] y", body, weights)
+    assert reasons(place(model, CALIB8))["n"] == "it normalizes 80000 values at once"
 
 
 def test_the_user_may_keep_it_in_float() -> None:

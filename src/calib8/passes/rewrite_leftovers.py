@@ -107,7 +107,7 @@ def mean_to_global_pool(model: ir.Model) -> int:
     rewritten = 0
     for node in list(model.graph):
         axes = rank(node.inputs[0]) if node.op_type == "ReduceMean" else None
-        if axes not in (3, 4, 5) or axes is None or _reduced_axes(node, axes) != set(range(2, axes)):
+        if axes not in (3, 4, 5) or axes is None or reduced_axes(node, axes) != set(range(2, axes)):
             continue
         pool = ir.node("GlobalAveragePool", [node.inputs[0]], name=node.name)
         if int_attribute(node, "keepdims", 1):
@@ -175,7 +175,7 @@ def _not_negative(value: ir.Value | None) -> bool:
     return rectifies(node) or node.op_type in FROM_ZERO
 
 
-def _reduced_axes(node: ir.Node, axes: int) -> set[int]:
+def reduced_axes(node: ir.Node, axes: int) -> set[int]:
     """Axes of a ReduceMean as non-negative numbers: an attribute up to operator set 17, an input after it."""
     listed = constant(input_at(node, 1))
     chosen = (

@@ -265,9 +265,6 @@ class TableSoftmax:
 
 SoftmaxRule = FixedSoftmax | TableSoftmax
 
-NORM_CHANNELS_MAX: Final = 1 << 16
-"""Codes of a row that a LayerNorm takes: t = n·q − Σq is a float32 number."""
-
 NORM_EPSILON_BITS: Final = 16
 NORM_VALUE_BITS: Final = 22
 NORM_OFFSET_BITS: Final = 30

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from calib8.errors import UnsupportedModelError
 from calib8.fixedpoint import INT32_MAX
+from calib8.ops.limits import LONGEST_ROW
 from calib8.program.rules import (
     F32,
-    NORM_CHANNELS_MAX,
     NORM_EPSILON_BITS,
     NORM_OFFSET_BITS,
     NORM_VALUE_BITS,
@@ -47,7 +47,7 @@ def norm_rule(
         UnsupportedModelError: rows, scales or parameters out of range.
     """
     count = scale.size
-    if count > NORM_CHANNELS_MAX:
+    if count > LONGEST_ROW:
         raise _out_of_range(f"a row of {count} values (limit 2^16)")
     steps = epsilon * count * count / (x_scale * x_scale)
     if not 0 <= steps < np.inf:

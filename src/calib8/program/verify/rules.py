@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.fixedpoint import MAX_SHIFT, MIN_SHIFT
+from calib8.ops.limits import LONGEST_ROW
 from calib8.program import instructions as op
 from calib8.program import rules
 from calib8.program.ops.step import Step
@@ -337,7 +338,7 @@ def _check_fixed_norm(step: Step, rule: rules.FixedNorm) -> None:
 def _check_rows(step: Step, *arrays: tuple[npt.NDArray[Any], str]) -> None:
     """One parameter of each kind per channel, and no longer rows than a LayerNorm takes."""
     channels = step.output.shape[-1]
-    _check_range(step, "number of channels", channels, 1, rules.NORM_CHANNELS_MAX)
+    _check_range(step, "number of channels", channels, 1, LONGEST_ROW)
     for array, what in arrays:
         if array.shape != (channels,):
             raise step.error(f"has {what} of shape {list(array.shape)}", f"Give [{channels}]")

@@ -1,0 +1,8 @@
+"""Up to which sizes ops have an integer form, where their sums set a limit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+LONGEST_ROW: Final = 1 << 16
+"""Values that a LayerNormalization brings to one mean and spread: n·q − Σq is a float32 number up to there."""
