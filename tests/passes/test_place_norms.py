@@ -92,7 +92,7 @@ def test_several_axes_have_codes_too(norm: str) -> None:
 
 
 def test_rows_longer_than_sums_may_be_stay_float() -> None:
-    body = "a = {conv}(x, w) n = LayerNormalization<axis=1>(a, g) y = {conv}(n, v)".format(conv=CONV)
+    body = f"a = {CONV}(x, w) n = LayerNormalization<axis=1>(a, g) y = {CONV}(n, v)"
     weights = {"w": normal(2, 1, 3, 3), "v": normal(1, 2, 3, 3), "g": normal(1)}
     model = graph("float[1,1,200,200] x", "float[A,B,C,D] y", body, weights)
     assert reasons(place(model, CALIB8))["n"] == "it normalizes 80000 values at once"

@@ -5,4 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 LONGEST_ROW: Final = 1 << 16
-"""Values that a LayerNormalization brings to one mean and spread: n·q − Σq is a float32 number up to there."""
+"""Values that a LayerNormalization brings to one mean and spread: n·q − Σq is a float32 number."""
+
+LARGEST_GROUP: Final = 1 << 23
+"""Values that a GroupNormalization brings to one mean and spread: n·Σq² has 62 bits."""

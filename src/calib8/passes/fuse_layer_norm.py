@@ -23,6 +23,7 @@ from calib8.model.graph import (
     int_attribute,
     is_activation,
     put_in_place,
+    rank,
     scalar_constant,
     sole_consumer,
 )
@@ -134,7 +135,7 @@ def _source(centred: ir.Value, base: ir.Value, nodes: list[ir.Node]) -> ir.Value
 
 
 def _common_sizes(source: ir.Value, means: list[ir.Node]) -> Sizes | None:
-    """Sizes of the last axes, if both means are over these, keep them, and form rows that are not too long."""
+    """Sizes of the last axes, if both means are over these and keep them; None for rows that are too long."""
     shape = source.shape
     if shape is None or not is_activation(source):
         return None
@@ -162,9 +163,8 @@ def _parameter(
     if array is None or array.dtype != np.float32 or math.prod(array.shape[: -len(sizes)]) != 1:
         return None, node
     own = array.reshape(array.shape[-len(sizes) :])
-    if any(one not in (1, size) for one, size in zip(own.shape[::-1], sizes[::-1], strict=False)):
-        return None, node
-    if array.ndim > len(node.outputs[0].shape or ()):
+    ends = zip(own.shape[::-1], sizes[::-1], strict=False)
+    if any(have not in (1, wanted) for have, wanted in ends) or array.ndim > (rank(node.outputs[0]) or 0):
         return None, node
     return np.ascontiguousarray(np.broadcast_to(own, sizes), np.float32), reader
 

@@ -74,8 +74,8 @@ def _float(rule: FloatNorm, centred: Ints, spread: Ints) -> Array:
 def _fixed(rule: FixedNorm, centred: Ints, spread: Ints) -> Ints:
     """Steps of the output."""
     wide = (np.where(spread == 0, 1, spread) << NORM_EPSILON_BITS) + rule.epsilon
-    k = (62 - _bit_length(wide)) >> 1
-    root = _floor_of_root(np.where(k < 0, wide >> 2, wide << (2 * np.maximum(k, 0))))
+    k = (62 - bit_length(wide)) >> 1
+    root = floor_of_root(np.where(k < 0, wide >> 2, wide << (2 * np.maximum(k, 0))))
     values = (centred * (((1 << 61) - 1) // root) + (np.int64(1) << (30 - k))) >> (31 - k)
     shift = rule.shift.astype(np.int64)
     sums = values * rule.multiplier + (rule.offset.astype(np.int64) << NORM_OFFSET_BITS)
@@ -83,14 +83,14 @@ def _fixed(rule: FixedNorm, centred: Ints, spread: Ints) -> Ints:
     return steps
 
 
-def _bit_length(numbers: Ints) -> Ints:
+def bit_length(numbers: Ints) -> Ints:
     """Of positive numbers below 2^63."""
     length = np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
     exact: Ints = length - (numbers >> (length - 1) == 0)  # float64 may have rounded up to a power of two
     return exact
 
 
-def _floor_of_root(numbers: Ints) -> Ints:
+def floor_of_root(numbers: Ints) -> Ints:
     """Of numbers from 2^60 to 2^62."""
     root = np.sqrt(numbers.astype(np.float64)).astype(np.int64)
     root = root - (root * root > numbers)
