@@ -125,6 +125,11 @@ def normalizes_rows(node: ir.Node) -> bool:
     return node.op_type == "LayerNormalization"
 
 
+def normalizes_groups(node: ir.Node) -> bool:
+    """Channels, or groups of them, are shifted and scaled by what is computed of each over all places."""
+    return node.op_type in ("InstanceNormalization", "GroupNormalization")
+
+
 def yields_probabilities(node: ir.Node) -> bool:
     """A Softmax whose result leaves the graph, moved or not: probabilities of classes."""
     return is_softmax(node) and _leaves(node.outputs[0])

@@ -91,8 +91,8 @@ TABLE: Final[Mapping[str, OpTraits]] = {
     "LogSoftmax": OpTraits("softmax"),
     "Softmax": OpTraits("softmax", form="own", limits=(0.0, 1.0)),
     "BatchNormalization": OpTraits("normalization", rows=True),
-    "GroupNormalization": OpTraits("normalization", rows=True),
-    "InstanceNormalization": OpTraits("normalization", rows=True),
+    "GroupNormalization": OpTraits("normalization", form="target", rows=True),
+    "InstanceNormalization": OpTraits("normalization", form="target", rows=True),
     "LRN": OpTraits("normalization", rows=True),
     "LayerNormalization": OpTraits("normalization", form="target"),
     # that put values elsewhere

@@ -15,8 +15,16 @@ import onnx_ir as ir
 from calib8.model.graph import constant, input_at, is_activation, scalar_constant
 from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, QUANTIZABLE_OPS, TARGET_OPS
-from calib8.ops.questions import clips, has_slopes, is_standard, joins, normalizes_rows, pads
-from calib8.passes.norm_reasons import why_rows_float
+from calib8.ops.questions import (
+    clips,
+    has_slopes,
+    is_standard,
+    joins,
+    normalizes_groups,
+    normalizes_rows,
+    pads,
+)
+from calib8.passes.norm_reasons import why_groups_float, why_rows_float
 
 
 def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
@@ -39,6 +47,8 @@ def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
         return _why_operand_float(node)
     if node.op_type in BINARY_OPS | OPERAND_OPS or joins(node):
         return _why_constant_float(node)
+    if normalizes_groups(node):
+        return why_groups_float(node)
     return why_rows_float(node) if normalizes_rows(node) else ""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import constant, int_attribute, rank
-from calib8.ops.limits import LONGEST_ROW
+from calib8.ops.limits import LARGEST_GROUP, LONGEST_ROW
 
 
 def why_rows_float(node: ir.Node) -> str:
@@ -31,6 +31,28 @@ def why_rows_float(node: ir.Node) -> str:
         if array is None:
             continue
         if array.dtype != np.float32 or not _fits(array.shape, sizes) or array.size > LONGEST_ROW:
+            return f"its scale or its bias is {array.dtype} of shape {list(array.shape)}"
+        if not np.all(np.isfinite(array)):
+            return "its scale or its bias holds NaN or Inf"
+    return ""
+
+
+def why_groups_float(node: ir.Node) -> str:
+    """Of an InstanceNormalization or GroupNormalization: empty if its groups have an integer form."""
+    shape = None if node.inputs[0] is None else node.inputs[0].shape
+    if shape is None or len(shape) < 3:
+        return "its input has no channels over places" if shape is not None else "its axes are unknown"
+    channels = shape[1]
+    if not isinstance(channels, int):
+        return "the number of its channels is unknown"
+    groups = int_attribute(node, "num_groups", channels)
+    known = [size for size in shape[2:] if isinstance(size, int)]
+    if math.prod(known) * (channels // groups) > LARGEST_GROUP:
+        return f"it normalizes {math.prod(known) * (channels // groups)} values at once"
+    for array in map(constant, node.inputs[1:]):
+        if array is None:
+            return "its scale or its bias is computed"
+        if array.dtype != np.float32 or array.shape not in ((groups,), (channels,)):
             return f"its scale or its bias is {array.dtype} of shape {list(array.shape)}"
         if not np.all(np.isfinite(array)):
             return "its scale or its bias holds NaN or Inf"
