@@ -119,7 +119,18 @@ WIDE: dict[tuple[str, Profile], Program] = {
 """(What, profile) → a sound program of one instruction."""
 
 NARROW = [
-    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "LayerNorm", "MatMul", "Maximum", "Mean", "Minimum"),
+    *(
+        "AddSums",
+        "ArgMax",
+        "ArgMin",
+        "AveragePool",
+        "GroupNorm",
+        "LayerNorm",
+        "MatMul",
+        "Maximum",
+        "Mean",
+        "Minimum",
+    ),
     *("ReduceMax", "ReduceMin", "Requantize", "ResizeLinear", "Softmax"),
 ]
 """Examples whose instructions have 8-bit codes alone."""
