@@ -196,7 +196,7 @@ def _largest(
         if len(read) == 1 and ((with_activations and _is_sum(latest)) or not _fuses_into(latest, nodes)):
             best = TensorFunction(latest, tuple(sorted(nodes, key=places.__getitem__)))
         producer = latest.producer()
-        if producer not in places or not _joins(producer, feeds, with_activations):
+        if producer is None or producer not in places or not _joins(producer, feeds, with_activations):
             break
         if latest.is_graph_output() or any(use.node not in nodes for use in latest.uses()):
             break

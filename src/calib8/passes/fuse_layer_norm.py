@@ -163,8 +163,8 @@ def _parameter(
     if array is None or array.dtype != np.float32 or math.prod(array.shape[: -len(sizes)]) != 1:
         return None, node
     own = array.reshape(array.shape[-len(sizes) :])
-    ends = zip(own.shape[::-1], sizes[::-1], strict=False)
-    if any(have not in (1, wanted) for have, wanted in ends) or array.ndim > (rank(node.outputs[0]) or 0):
+    pairs = zip(own.shape[::-1], sizes[::-1], strict=False)
+    if any(have not in (1, wanted) for have, wanted in pairs) or array.ndim > (rank(node.outputs[0]) or 0):
         return None, node
     return np.ascontiguousarray(np.broadcast_to(own, sizes), np.float32), reader
 
