@@ -52,8 +52,9 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
         "norm_chains", "place_norms", "resolve_ranges", "simplify", "unlimit",
     ),
     "program": (
-        "expressions", "integer_only", "listing", "reference_moves", "rounding_group_norm", "rounding_layer_norm", "rounding_pools",
-        "rounding_softmax", "verify", "lower/canonical/canonical_constants",
+        "expressions", "integer_only", "listing", "reference_moves", "rounding_group_norm",
+        "rounding_layer_norm", "rounding_pools", "rounding_softmax", "verify",
+        "lower/canonical/canonical_constants",
         "lower/canonical/canonical_layers", "lower/canonical/canonical_moves",
         "lower/canonical/canonical_quantizers",
         "lower/canonical/canonical_shapes", "lower/lower_borders", "lower/lower_layers",

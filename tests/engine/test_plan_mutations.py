@@ -249,6 +249,8 @@ def test_a_softmax_that_divides_by_zero_is_refused(changes: dict[str, int]) -> N
         ("onnx", {"factor": -64}, "a step leaves its buffer"),
         ("onnx", {"offset": 1 << 40}, "a step leaves its buffer"),
         ("onnx", {"input.channels": 4}, "a LayerNorm that changes its shape"),
+        ("onnx", {"centre": 256}, "a centre that is no code"),
+        ("single", {"centre": -2}, "a centre that is no code"),
         ("onnx", {"zero_point": 256}, "a zero point that is no code"),
         ("onnx", {"low": 200, "high": 199}, "a clamp that is none of codes"),
     ],

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from place_nets import CONV, ORT, carriers, image, reasons
 
+from calib8.model.infer_shapes import infer_shapes
 from calib8.ops.groups import TARGET_OPS
 from calib8.passes.place import calibration_tensors, place
 from calib8.scheme import TARGETS
@@ -47,8 +48,8 @@ def test_a_table_has_the_ranges_that_the_engine_needs() -> None:
 
 
 def test_the_engine_computes_all_ops_that_some_targets_compute() -> None:
-    names = {"LayerNormalization", "InstanceNormalization", "GroupNormalization"}
-    assert CALIB8.computes == TARGET_OPS == names
+    rows = {"LayerNormalization", "RMSNormalization", "LpNormalization"}
+    assert CALIB8.computes == TARGET_OPS == rows | {"InstanceNormalization", "GroupNormalization"}
 
 
 FLOATS: dict[str, tuple[str, dict[str, Array], str]] = {
@@ -90,6 +91,24 @@ def test_several_axes_have_codes_too(norm: str) -> None:
     constants: dict[str, Array] = {"m": normal(8, 8, 4)} if "m" in norm else {"k": normal(8, 4)}
     model = image(rows(f"n = LayerNormalization{norm}"), constants)
     assert reasons(place(model, CALIB8)) == {}
+
+
+@pytest.mark.parametrize(
+    ("norm", "reason"),
+    [
+        ("RMSNormalization(t, g)", None),
+        ("LpNormalization(t)", None),
+        ("LpNormalization<axis=1>(t)", None),
+        ("LpNormalization<p=1>(t)", "it adds up magnitudes, not squares"),
+        ("RMSNormalization<axis=2>(t, m)", "its scale or its bias is float32 of shape [3, 4]"),
+    ],
+)
+def test_rows_around_0(norm: str, reason: str | None) -> None:
+    constants: dict[str, Array] = {"w": normal(4, 4, 3, 3), "v": normal(4, 4, 3, 3, seed=1)}
+    constants |= {"g": normal(4)} if "g)" in norm else {"m": normal(3, 4)} if "m)" in norm else {}
+    model = graph("float[N,4,8,8] x", "float[A,B,C,D] y", rows(f"n = {norm}"), constants, opset=23)
+    infer_shapes(model)
+    assert reasons(place(model, CALIB8)).get("n") == reason
 
 
 def test_rows_longer_than_sums_may_be_stay_float() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from example_programs import floats, ints, with_slot
+from example_programs import floats, ints, with_slot, with_step
 from planting import Fault, of, rule, step, with_classes
 
 LARGE = (2, 2048, 2048, 6)
@@ -25,6 +25,7 @@ RULES = [
     rule("LayerNorm", f"the epsilon {(1 << 62) + 1}", "single", epsilon=(1 << 62) + 1),
     Fault("LayerNorm", with_classes((1 << 16) + 1), "number of channels 65537", "single"),
     Fault("LayerNorm", with_classes((1 << 16) + 1), "number of channels 65537", "onnx"),
+    of(lambda p: with_step(with_classes((1 << 15) + 1)(p), centred=False), "channels 32769", "LayerNorm"),
     step("GroupNorm", "0 groups of 6 channels. Give whole groups", groups=0),
     step("GroupNorm", "4 groups of 6 channels", groups=4),
     of(lambda p: with_slot(with_slot(p, 0, shape=(4, 6)), 1, shape=(4, 6)), "reads 2 axes", "GroupNorm"),

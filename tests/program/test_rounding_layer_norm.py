@@ -47,6 +47,13 @@ def test_numbers_that_round_up_to_a_power_of_two_stay_within_int32() -> None:
     assert int(wide.multiplier[0]) == 1 << 30
 
 
+def test_rows_around_0_are_half_as_long() -> None:
+    scale = np.ones((1 << 15) + 1, np.float32)
+    norm_rule("onnx", 0.1, 0.1, scale[1:], scale[1:], 1e-5, centred=False)
+    with pytest.raises(UnsupportedModelError, match=r"a row of 32769 values \(limit 2\^15\)"):
+        norm_rule("onnx", 0.1, 0.1, scale, scale, 1e-5, centred=False)
+
+
 @pytest.mark.parametrize(
     ("profile", "channels", "x_scale", "y_scale", "scale", "epsilon", "what"),
     [

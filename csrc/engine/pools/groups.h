@@ -41,7 +41,7 @@ constexpr int64_t kMostGain = int64_t{1} << 21, kMostOffset = int64_t{1} << 29;
   const int64_t wide = (spread << step.epsilon_bits) + step.whole_epsilon;
   const int64_t k = (__builtin_clzll(static_cast<uint64_t>(wide)) - 2) >> 1;
   const int64_t root = floor_of_root(k < 0 ? wide >> 2 : wide << (2 * k));  // 2^30 … 2^31 − 1
-  const int64_t product = n * (((int64_t{1} << 61) - 1) / root);             // 2^30 … 2^54
+  const int64_t product = n * (((int64_t{1} << 61) - 1) / root);            // 2^30 … 2^54
   const int64_t left = 33 - __builtin_clzll(static_cast<uint64_t>(product));
   group.gain = product >> left;
   group.places = 61 - step.epsilon_bits / 2 - k - left;

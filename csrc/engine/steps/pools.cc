@@ -58,7 +58,8 @@ void check_float_groups(const GroupNorm& step, const Limits& limits) {
   const auto* factor = limits.array<float>(step.factor, channels);
   const auto* offset = limits.array<float>(step.offset, channels);
   for (int64_t i = 0; i < channels; ++i) {
-    require(std::abs(factor[i]) <= 0x1p64F && std::isfinite(offset[i]), "a factor of a GroupNorm out of range");
+    require(std::abs(factor[i]) <= 0x1p64F && std::isfinite(offset[i]),
+            "a factor of a GroupNorm out of range");
   }
   require(step.epsilon >= 0, "an epsilon below 0");
 }
@@ -141,7 +142,9 @@ void check_step(const LayerNorm& step, Limits& limits) {
   require(in.images == out.images && in.rows == out.rows && in.columns == out.columns &&
               in.channels == out.channels,
           "a LayerNorm that changes its shape");
-  require(in.channels <= LayerNorm::kMostChannels, "a LayerNorm of too many channels");
+  require(within(step.centre, -1, 255), "a centre that is no code");
+  const int64_t most = step.centre < 0 ? LayerNorm::kMostChannels : LayerNorm::kMostChannels / 2;
+  require(in.channels <= most, "a LayerNorm of too many channels");
   require(within(step.kind, LayerNorm::kFloat, LayerNorm::kFixed), "an unknown LayerNorm");
   check_codes(step.low, step.high);
   require(within(step.zero_point, 0, 255), "a zero point that is no code");

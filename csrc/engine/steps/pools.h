@@ -113,23 +113,25 @@ struct Softmax {
 };
 void check_step(const Softmax& step, Limits& limits);
 
-// Every pixel with mean 0 and spread 1, then scaled and shifted channel by channel (pools/norms.h).
+// Every pixel with mean 0 and spread 1, or with a mean square of 1, then scaled and shifted channel by
+// channel (pools/norms.h).
 struct LayerNorm {
   static constexpr const char* kName = "layer_norm";
   enum Kind : int64_t { kFloat = 1, kFixed = 2 };
-  static constexpr int64_t kMostChannels = int64_t{1} << 16;
+  static constexpr int64_t kMostChannels = int64_t{1} << 16;  // around the mean, half as many around a code
   View input, output;
   int64_t kind;
   int64_t factor, offset;         // constants [channels]: float32 (kFloat) or int32
   int64_t shift;                  // kFixed: constant int32 [channels], to the right
   double epsilon;                 // kFloat
   int64_t whole_epsilon;          // kFixed: with 16 fraction bits
+  int64_t centre;                 // what is subtracted, stored domain: a code, or −1 for the mean
   int64_t zero_point, low, high;  // of the output, stored domain
 
   template <class F>
   void fields(F&& f) {
     f("input", input), f("output", output), f("kind", kind), f("factor", factor), f("offset", offset);
-    f("shift", shift), f("epsilon", epsilon), f("whole_epsilon", whole_epsilon);
+    f("shift", shift), f("epsilon", epsilon), f("whole_epsilon", whole_epsilon), f("centre", centre);
     f("zero_point", zero_point), f("low", low), f("high", high);
   }
   template <class F>

@@ -95,6 +95,8 @@ TABLE: Final[Mapping[str, OpTraits]] = {
     "InstanceNormalization": OpTraits("normalization", form="target", rows=True),
     "LRN": OpTraits("normalization", rows=True),
     "LayerNormalization": OpTraits("normalization", form="target"),
+    "LpNormalization": OpTraits("normalization", form="target"),
+    "RMSNormalization": OpTraits("normalization", form="target"),
     # that put values elsewhere
     "Identity": OpTraits("move", moves="same", rows=True, on_codes=True),
     "Dropout": OpTraits("move", moves="same"),  # draws numbers where it trains

@@ -162,11 +162,11 @@ def _parameter(
     array = next((found for found in map(constant, reader.inputs) if found is not None), None)
     if array is None or array.dtype != np.float32 or math.prod(array.shape[: -len(sizes)]) != 1:
         return None, node
-    own = array.reshape(array.shape[-len(sizes) :])
-    pairs = zip(own.shape[::-1], sizes[::-1], strict=False)
-    if any(have not in (1, wanted) for have, wanted in pairs) or array.ndim > (rank(node.outputs[0]) or 0):
+    shape: Sizes = array.shape[-len(sizes) :]
+    fits = all(have in (1, size) for have, size in zip(shape, sizes[len(sizes) - len(shape) :], strict=True))
+    if not fits or array.ndim > (rank(node.outputs[0]) or 0):
         return None, node
-    return np.ascontiguousarray(np.broadcast_to(own, sizes), np.float32), reader
+    return np.ascontiguousarray(np.broadcast_to(array.reshape(shape), sizes), np.float32), reader
 
 
 def _replace(

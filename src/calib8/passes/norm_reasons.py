@@ -13,16 +13,20 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import constant, int_attribute, rank
-from calib8.ops.limits import LARGEST_GROUP, LONGEST_ROW
+from calib8.ops.limits import LARGEST_GROUP, LONGEST_ROW, LONGEST_ROW_AROUND_0
+from calib8.ops.questions import has_length_1
 
 
 def why_rows_float(node: ir.Node) -> str:
-    """Of a LayerNormalization: empty if rows of its last axes have an integer form."""
+    """Of an op that normalizes rows: empty if they have an integer form."""
+    if has_length_1(node) and int_attribute(node, "p", 2) != 2:
+        return "it adds up magnitudes, not squares"
     if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
         return "its mean or its spread is read"
     sizes = _row_sizes(node)
     known = [size for size in sizes or () if isinstance(size, int)]
-    if math.prod(known) > LONGEST_ROW:
+    longest = LONGEST_ROW if node.op_type == "LayerNormalization" else LONGEST_ROW_AROUND_0
+    if math.prod(known) > longest:
         return f"it normalizes {math.prod(known)} values at once"
     for value in node.inputs[1:]:
         array = None if value is None else constant(value)
@@ -30,7 +34,7 @@ def why_rows_float(node: ir.Node) -> str:
             return "its scale or its bias is computed"
         if array is None:
             continue
-        if array.dtype != np.float32 or not _fits(array.shape, sizes) or array.size > LONGEST_ROW:
+        if array.dtype != np.float32 or not _fits(array.shape, sizes) or array.size > longest:
             return f"its scale or its bias is {array.dtype} of shape {list(array.shape)}"
         if not np.all(np.isfinite(array)):
             return "its scale or its bias holds NaN or Inf"
@@ -65,6 +69,8 @@ def _row_sizes(node: ir.Node) -> list[int | None] | None:
     shape = None if node.inputs[0] is None else node.inputs[0].shape
     if axes is None or shape is None:
         return [None] * -axis if axis < 0 else None
+    if has_length_1(node):
+        return [size if isinstance(size := shape[axis % axes], int) else None]
     return [size if isinstance(size, int) else None for size in shape[axis % axes :]]
 
 

@@ -126,6 +126,42 @@ def test_codes_differ_rarely_from_onnx_runtimes_float_kernel() -> None:
     assert wrong < 2e-4 * total
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("axis", [-1, -2, 1, 0])
+def test_rows_with_a_mean_square_of_1(axis: int, profile: Profile) -> None:
+    """The zero point of the input counts: the mean stays."""
+    net = Net()
+    scale = net.constant(net.rng.normal(0, 1, (2, 3, 9, 10)[axis:]))
+    result = net.op(
+        f"RMSNormalization <axis = {axis}, epsilon = 0.001> ({net.coded('x', 0.05, 20)}, {scale})"
+    )
+    proto = net.proto(IMAGE, net.coded(result, STEP, 100), opset=23)
+    program = lowered(proto, profile)
+    assert [name for name in steps(program) if name != "Reshape"] == ["Quantize", "LayerNorm", "Dequantize"]
+    (step,) = (step for step in program.instructions if isinstance(step, LayerNorm))
+    assert not step.centred
+    assert_same_outputs(program, proto, within=STEP)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("axis", [-1, 1, 2])
+def test_rows_of_length_1(axis: int, profile: Profile) -> None:
+    """The axis is laid out last."""
+    net, step = Net(), 0.008
+    result = net.op(f"LpNormalization <axis = {axis}> ({net.coded('x', 0.05, 20)})")
+    proto = net.proto(IMAGE, net.coded(result, step, 128))
+    program = lowered(proto, profile)
+    assert "LayerNorm" in steps(program) and "Float" not in steps(program)
+    assert_same_outputs(program, proto, within=step)
+
+
+def test_a_sum_of_magnitudes_of_1_stays_float() -> None:
+    net = Net()
+    result = net.op(f"LpNormalization <p = 1> ({net.coded('x', 0.05, 20)})")
+    proto = net.proto(IMAGE, net.coded(result, 0.008, 128))
+    assert "it adds up magnitudes, not squares" in float_nodes(proto).values()
+
+
 def float_case(name: str) -> Net:
     """The graph of which the last tensor is normalized, and coded unless it is the case."""
     net = Net()

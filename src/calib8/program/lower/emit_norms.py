@@ -1,8 +1,9 @@
-"""LayerNormalization over the last axes, which are laid out last: channels of an image lie so already."""
+"""Normalization of rows, which are laid out last: channels of an image lie so already."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from calib8.program.instructions import Instruction, LayerNorm, Reshape
 from calib8.program.lower.builder import Builder
 from calib8.program.lower.constants import fixed
 from calib8.program.lower.forms import Coded
+from calib8.program.lower.layout import axis_last
 from calib8.program.lower.results import COMPUTED, Target, coded_source, deliver
 from calib8.program.rounding.layer_norm import norm_rule
 from calib8.program.rules import F32
@@ -23,30 +25,67 @@ EPSILON: Final = 1e-5
 """Of a normalization that does not say."""
 
 
-def layer_norm(builder: Builder, node: ir.Node) -> None:
-    """Rows of the last axes with mean 0 and spread 1, scaled and shifted by constants.
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Codes whose axes from ``axis`` on are one row, as they lie, and what is done to it."""
 
-    Several axes are one row in whatever order they lie; scales and biases are put in that order.
-    """
+    source: Coded
+    axis: int
+    scale: F32
+    bias: F32
+    epsilon: float
+    centred: bool = True
+
+
+def layer_norm(builder: Builder, node: ir.Node) -> None:
+    """Rows of the last axes with mean 0 and spread 1, scaled and shifted by constants."""
+    if any(builder.readers.get(value) or value.is_graph_output() for value in node.outputs[1:]):
+        raise NoFormError("somebody reads its mean or its spread")
+    _emit(builder, node, _last_axes(builder, node, centred=True))
+
+
+def rms_norm(builder: Builder, node: ir.Node) -> None:
+    """Rows of the last axes with a mean square of 1, scaled by constants."""
+    _emit(builder, node, _last_axes(builder, node, centred=False))
+
+
+def lp_norm(builder: Builder, node: ir.Node) -> None:
+    """Rows of one axis with a sum of squares of 1: a mean square of one n-th."""
+    if int_attribute(node, "p", 2) != 2:
+        raise NoFormError("it adds up magnitudes, not squares")
     source = coded_source(builder, node)
     rank = len(source.order)
     axis = int_attribute(node, "axis", -1) % rank
-    if any(builder.readers.get(value) or value.is_graph_output() for value in node.outputs[1:]):
-        raise NoFormError("somebody reads its mean or its spread")
+    rows = builder.in_order(source, axis_last(rank, axis, source.order))
+    count = builder.slots[rows.slot].shape[-1]
+    scale, none = np.full(count, 1 / np.sqrt(count), np.float32), np.zeros(count, np.float32)
+    _emit(builder, node, _Rows(rows, rank - 1, scale, none, 0.0, centred=False))
+
+
+def _last_axes(builder: Builder, node: ir.Node, *, centred: bool) -> _Rows:
+    """Several axes are one row in whatever order they lie; scales and biases are put in that order."""
+    source = coded_source(builder, node)
+    axis = int_attribute(node, "axis", -1) % len(source.order)
     kept, inside = (tuple(a for a in source.order if (a < axis) is front) for front in (True, False))
     rows = builder.in_order(source, (*kept, *inside))
-    own, sizes = builder.kind(rows).scale, builder.shape(rows)[axis:]
-    within = tuple(a - axis for a in inside)
+    sizes, within = builder.shape(rows)[axis:], tuple(a - axis for a in inside)
     scale, bias = (_parameter(node, place, sizes).transpose(within).reshape(-1) for place in (1, 2))
-    epsilon = float_attribute(node, "epsilon", EPSILON)
+    return _Rows(rows, axis, scale, bias, float_attribute(node, "epsilon", EPSILON), centred)
+
+
+def _emit(builder: Builder, node: ir.Node, norm: _Rows) -> None:
+    """One LayerNorm; several axes become one before it."""
+    rows, axis, centred = norm.source, norm.axis, norm.centred
+    own = builder.kind(rows).scale
 
     def make(to: Target) -> Instruction:
-        rule = norm_rule(builder.profile, own, to.kind.scale, scale, bias, epsilon)
-        if len(inside) == 1:
-            return LayerNorm(to.name, (rows.slot,), to.outputs, rule, to.low, to.high)
+        parameters = norm.scale, norm.bias, norm.epsilon
+        rule = norm_rule(builder.profile, own, to.kind.scale, *parameters, centred=centred)
+        if axis == len(rows.order) - 1:
+            return LayerNorm(to.name, (rows.slot,), to.outputs, rule, to.low, to.high, centred)
         flat = _flat(builder, rows, axis)
         made = _like(builder, flat, to)
-        builder.steps.append(LayerNorm(to.name, (flat,), (made,), rule, to.low, to.high))
+        builder.steps.append(LayerNorm(to.name, (flat,), (made,), rule, to.low, to.high, centred))
         return Reshape(to.name, (made,), to.outputs)
 
     deliver(builder, node, rows.order, make)

@@ -56,6 +56,8 @@ EMIT: Final[Mapping[str, Emit]] = {
     "ArgMin": emit_pools.arg_extreme,
     "Softmax": emit_pools.softmax,
     "LayerNormalization": emit_norms.layer_norm,
+    "RMSNormalization": emit_norms.rms_norm,
+    "LpNormalization": emit_norms.lp_norm,
     "InstanceNormalization": emit_groups.instance_norm,
     "GroupNormalization": emit_groups.group_norm,
     "Resize": emit_resize.resize,

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from calib8.ops.limits import LARGEST_GROUP, LONGEST_ROW
+from calib8.ops.limits import LARGEST_GROUP, LONGEST_ROW, LONGEST_ROW_AROUND_0
 from calib8.program import rules
-from calib8.program.instructions import GroupNorm
+from calib8.program.instructions import GroupNorm, LayerNorm
 from calib8.program.ops.step import Step
 from calib8.program.verify.ranges import MULTIPLIER_MAX, check_range
 
@@ -22,12 +22,12 @@ GROUP_SHIFT_MAX: Final = 126
 
 
 def _check_float_rows(step: Step, rule: rules.FloatNorm) -> None:
-    check_range(step, "number of channels", step.output.shape[-1], 1, LONGEST_ROW)
+    _check_row(step)
     _check_floats(step, rule)
 
 
 def _check_fixed_rows(step: Step, rule: rules.FixedNorm) -> None:
-    check_range(step, "number of channels", step.output.shape[-1], 1, LONGEST_ROW)
+    _check_row(step)
     arrays = ((rule.multiplier, "multipliers"), (rule.offset, "offsets"), (rule.shift, "shifts"))
     _check_arrays(step, *arrays)
     check_range(step, "shift", rule.shift, 1, ROW_SHIFT_MAX)
@@ -50,6 +50,15 @@ def _check_fixed_groups(step: Step, rule: rules.FixedGroupNorm) -> None:
         _check_arrays(step, (array, f"shifts of {what}"))
         check_range(step, "shift", array, 1, GROUP_SHIFT_MAX)
     _check_fixed(step, rule)
+
+
+def _check_row(step: Step) -> None:
+    """No more codes than a LayerNorm takes."""
+    instruction = step.instruction
+    if not isinstance(instruction, LayerNorm):
+        raise step.error("has a rule of LayerNorm", "Give it one of its own")
+    longest = LONGEST_ROW if instruction.centred else LONGEST_ROW_AROUND_0
+    check_range(step, "number of channels", step.output.shape[-1], 1, longest)
 
 
 def _check_group(step: Step) -> None:
