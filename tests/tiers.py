@@ -49,7 +49,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "ops": ("ops_table", "written_once"),
     "passes": (
         "absorb_bias", "fold_affine", "given_ranges", "layer_channels", "no_ops", "node_names", "place",
-        "norm_chains", "place_norms", "resolve_ranges", "simplify", "unlimit",
+        "norm_chains", "place_norms", "resolve_ranges", "row_chains", "simplify", "unlimit",
     ),
     "program": (
         "expressions", "integer_only", "listing", "reference_moves", "rounding_group_norm",

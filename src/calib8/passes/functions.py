@@ -33,7 +33,7 @@ from calib8.ops.groups import (
     WEIGHTED_OPS,
 )
 from calib8.ops.questions import is_standard, is_weighted, rectifies
-from calib8.passes.norm_chains import norm_chains
+from calib8.passes.norm_chains import normalizations
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | AVERAGE_POOLS
@@ -159,7 +159,7 @@ def computed_as_one(model: ir.Model, target: QuantScheme | None) -> tuple[Tensor
     """The functions that a target computes as one; none where it has codes beside every op, or is None."""
     if target is None or not target.joins_pointwise:
         return ()
-    apart = {node for chain in norm_chains(model, target.computes) for node in chain.nodes}
+    apart = {node for nodes in normalizations(model, target.computes) for node in nodes}
     return tensor_functions(model, with_activations=ANY_FUNCTION in target.fuses, apart=apart)
 
 

@@ -24,12 +24,12 @@ from calib8.model.graph import (
     is_activation,
     put_in_place,
     rank,
+    reduced_axes,
     scalar_constant,
     sole_consumer,
 )
 from calib8.ops.limits import LONGEST_ROW
 from calib8.ops.questions import adds, divides, is_standard, multiplies, subtracts
-from calib8.passes.rewrite_leftovers import reduced_axes
 
 Sizes = tuple[int, ...]
 

@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, rank, sole_consumer
 from calib8.ops.questions import adds, is_quantizer, is_standard, multiplies
+from calib8.passes.row_chains import row_chains
 
 F64 = npt.NDArray[np.float64]
 
@@ -37,6 +38,12 @@ class NormChain:
     scale: F64
     bias: F64
     groups: int
+
+
+def normalizations(model: ir.Model, computes: Collection[str]) -> tuple[tuple[ir.Node, ...], ...]:
+    """The nodes of all normalizations spelled out that a target which computes these ops from codes has."""
+    groups = [chain.nodes for chain in norm_chains(model, computes)]
+    return (*groups, *(chain.nodes for chain in row_chains(model, computes)))
 
 
 def norm_chains(model: ir.Model, computes: Collection[str]) -> tuple[NormChain, ...]:

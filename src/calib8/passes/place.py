@@ -27,7 +27,7 @@ from calib8.ops.groups import (
     TARGET_OPS,
     WEIGHTED_OPS,
 )
-from calib8.ops.questions import adds, is_matrix_product, joins, yields_probabilities
+from calib8.ops.questions import adds, is_matrix_product, joins, normalizes_groups, yields_probabilities
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
 from calib8.passes.functions import (
@@ -41,7 +41,7 @@ from calib8.passes.functions import chains as chains
 from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
-from calib8.passes.norm_chains import norm_chains
+from calib8.passes.norm_chains import normalizations
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 COMPUTED_IN_FLOAT: Final = "the target computes it in float"
@@ -86,7 +86,7 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
         keep_float: names of nodes that the user wants in float.
     """
     functions = computed_as_one(model, scheme)
-    norms = [chain.nodes for chain in norm_chains(model, scheme.computes)]
+    norms = normalizations(model, scheme.computes)
     decisions, quantized = _decide_as_one(model, scheme, keep_float, functions, norms)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
@@ -110,7 +110,7 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
     )
     joining = replace(widest, joins_pointwise=True)
     schemes = [widest, joining, replace(joining, fuses=CLAMPS | {ANY_FUNCTION})]
-    if norm_chains(model, TARGET_OPS):  # other targets have codes inside of them
+    if normalizations(model, TARGET_OPS):  # other targets have codes inside of them
         schemes += [replace(scheme, computes=frozenset()) for scheme in schemes]
     found = {name for scheme in schemes for name in place(model, scheme, keep_float).readers}
     values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
@@ -127,7 +127,7 @@ def _decide_as_one(
     """``_decide``, repeated until every function and chain is quantized as a whole or float as a whole."""
     bound: dict[str, str] = {}
     while True:
-        decisions, quantized = _decide(model, scheme, keep_float, bound, functions)
+        decisions, quantized = _decide(model, scheme, keep_float, bound, functions, norms)
         why = {decision.node: decision.reason for decision in decisions if not decision.quantized}
         parts = [*norms, *(one.nodes for one in functions)]
         torn = [nodes for nodes in parts if 0 < sum(node.name in why for node in nodes) < len(nodes)]
@@ -145,8 +145,10 @@ def _decide(
     keep_float: frozenset[str],
     bound: Mapping[str, str],
     functions: Collection[TensorFunction],
+    norms: Collection[tuple[ir.Node, ...]],
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """A decision per float node, and the nodes that can be computed from codes; ``bound`` ones cannot."""
+    in_norms = {node for nodes in norms for node in nodes}
     feeds_weights = feeding_weights(model)
     fused_into = {n: layer for layer, one in fused_layers(functions, scheme).items() for n in one.nodes}
     only_as_function = {node: one for one in functions for node in one.nodes if _holds_function_ops(one)}
@@ -156,9 +158,9 @@ def _decide(
         function = only_as_function.get(node)
         reason = (
             bound.get(node.name or "", "")
-            or why_float(node, keep_float)
+            or _why_by_itself(node, keep_float, in_norms)
             or _why_not_here(node, scheme)
-            or _why_no_function(node, scheme, feeds_weights, is_one=function is not None)
+            or _why_no_function(node, scheme, feeds_weights, is_one=function is not None or node in in_norms)
             or _why_float_output(node, scheme)
             or _why_behind_float(node, fused_into.get(node), quantized)
             or _why_float_source(function, quantized)
@@ -169,6 +171,13 @@ def _decide(
             quantized.add(node)
     _drop_idle(decisions, quantized, only_as_function, feeds_weights, scheme)
     return decisions, quantized
+
+
+def _why_by_itself(node: ir.Node, keep_float: frozenset[str], in_norms: Collection[ir.Node]) -> str:
+    """Why a node is float, whatever is around it; those of a chain need no integer form of their own."""
+    if node in in_norms and node.name not in keep_float and not normalizes_groups(node):
+        return ""
+    return why_float(node, keep_float)
 
 
 def _why_not_here(node: ir.Node, scheme: QuantScheme) -> str:

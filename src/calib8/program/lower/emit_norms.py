@@ -11,11 +11,14 @@ import onnx_ir as ir
 
 from calib8.errors import NoFormError
 from calib8.model.graph import float_attribute, input_at, int_attribute
+from calib8.passes.row_chains import row_chain
 from calib8.program.instructions import Instruction, LayerNorm, Reshape
 from calib8.program.lower.builder import Builder
 from calib8.program.lower.constants import fixed
+from calib8.program.lower.convert import coded
 from calib8.program.lower.forms import Coded
 from calib8.program.lower.layout import axis_last
+from calib8.program.lower.readers import tail_of
 from calib8.program.lower.results import COMPUTED, Target, coded_source, deliver
 from calib8.program.rounding.layer_norm import norm_rule
 from calib8.program.rules import F32
@@ -62,6 +65,29 @@ def lp_norm(builder: Builder, node: ir.Node) -> None:
     _emit(builder, node, _Rows(rows, rank - 1, scale, none, 0.0, centred=False))
 
 
+def begins_rows(builder: Builder, node: ir.Node) -> bool:
+    """Whether a normalization of rows spelled out begins with a node, from codes to codes."""
+    chain = row_chain(node)
+    source = None if chain is None else coded(builder, chain.source)
+    if chain is None or source is None or not tail_of(chain.nodes[-1].outputs[0]).kinds:
+        return False
+    return chain.least <= builder.kind(source).scale  # then only rows of zeros are shorter
+
+
+def rows_spelled_out(builder: Builder, node: ir.Node) -> None:
+    """All nodes of the chain that begins with this one."""
+    chain = row_chain(node)
+    assert chain is not None
+    source = coded_source(builder, node)
+    kept = tuple(axis for axis in source.order if axis not in chain.axes)
+    inside = tuple(axis for axis in source.order if axis in chain.axes)
+    rows = builder.in_order(source, (*kept, *inside))
+    scale = chain.scale.transpose([chain.axes.index(axis) for axis in inside]).reshape(-1)
+    norm = _Rows(rows, len(kept), scale, np.zeros_like(scale), chain.epsilon, centred=False)
+    _emit(builder, chain.nodes[-1], norm, chain.nodes)
+    builder.fused.update(chain.nodes[1:])
+
+
 def _last_axes(builder: Builder, node: ir.Node, *, centred: bool) -> _Rows:
     """Several axes are one row in whatever order they lie; scales and biases are put in that order."""
     source = coded_source(builder, node)
@@ -73,7 +99,7 @@ def _last_axes(builder: Builder, node: ir.Node, *, centred: bool) -> _Rows:
     return _Rows(rows, axis, scale, bias, float_attribute(node, "epsilon", EPSILON), centred)
 
 
-def _emit(builder: Builder, node: ir.Node, norm: _Rows) -> None:
+def _emit(builder: Builder, node: ir.Node, norm: _Rows, together: tuple[ir.Node, ...] = ()) -> None:
     """One LayerNorm; several axes become one before it."""
     rows, axis, centred = norm.source, norm.axis, norm.centred
     own = builder.kind(rows).scale
@@ -88,7 +114,7 @@ def _emit(builder: Builder, node: ir.Node, norm: _Rows) -> None:
         builder.steps.append(LayerNorm(to.name, (flat,), (made,), rule, to.low, to.high, centred))
         return Reshape(to.name, (made,), to.outputs)
 
-    deliver(builder, node, rows.order, make)
+    deliver(builder, node, rows.order, make, together)
 
 
 def _flat(builder: Builder, rows: Coded, axis: int) -> int:
