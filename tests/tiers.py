@@ -49,11 +49,12 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "ops": ("ops_table", "written_once"),
     "passes": (
         "absorb_bias", "fold_affine", "given_ranges", "layer_channels", "no_ops", "node_names", "place",
-        "place_norms", "resolve_ranges", "simplify", "unlimit",
+        "norm_chains", "place_norms", "resolve_ranges", "row_chains", "simplify", "unlimit",
     ),
     "program": (
-        "expressions", "integer_only", "listing", "reference_moves", "rounding_layer_norm", "rounding_pools",
-        "rounding_softmax", "verify", "lower/canonical/canonical_constants",
+        "expressions", "integer_only", "listing", "reference_moves", "rounding_group_norm",
+        "rounding_layer_norm", "rounding_pools", "rounding_softmax", "verify",
+        "lower/canonical/canonical_constants",
         "lower/canonical/canonical_layers", "lower/canonical/canonical_moves",
         "lower/canonical/canonical_quantizers",
         "lower/canonical/canonical_shapes", "lower/lower_borders", "lower/lower_layers",

@@ -286,13 +286,6 @@ struct Lanes<32> {
 #endif
 
   static Ints add32(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
-  // Σ of all numbers, modulo 2^32.
-  static uint32_t total32(Ints a) {
-    __m128i sum = _mm_add_epi32(lane(a, 0), lane(a, 1));
-    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
-    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
-    return static_cast<uint32_t>(_mm_cvtsi128_si32(sum));
-  }
   static Ints subtract32(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
   static Ints multiply32(Ints a, Ints b) { return _mm256_mullo_epi32(a, b); }
   static Ints min32(Ints a, Ints b) { return _mm256_min_epi32(a, b); }

@@ -133,7 +133,6 @@ struct Lanes<64> {
   static Ints dot(Ints acc, Ints codes, Ints weights) { return _mm512_dpbusd_epi32(acc, codes, weights); }
 
   static Ints add32(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
-  static uint32_t total32(Ints a) { return Lanes<32>::total32(_mm256_add_epi32(half(a, 0), half(a, 1))); }
   static Ints subtract32(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
   static Ints multiply32(Ints a, Ints b) { return _mm512_mullo_epi32(a, b); }
   static Ints min32(Ints a, Ints b) { return _mm512_min_epi32(a, b); }

@@ -147,6 +147,28 @@ inline int64_t scratch_bytes(const ResizeToFloat& step) {
 constexpr int64_t kRowsAtOnce = 4;  // their sums, each added one by one, hide each other's latency
 inline int64_t scratch_bytes(const Softmax& step) { return kRowsAtOnce * whole_vectors(4 * step.classes); }
 
+// GroupNorm (group_norm.h): of every channel, and of as many behind the last one as vectors may reach, Σq and
+// Σq², then three numbers of 32 bits.
+struct GroupScratch {
+  int64_t places;
+  int64_t *sums, *squares;
+  uint8_t* rest;
+
+  static int64_t places_of(const GroupNorm& step) {
+    return whole_vectors(step.input.channels) + kWidestVector;
+  }
+  GroupScratch(const GroupNorm& step, uint8_t* memory)
+      : places(places_of(step)),
+        sums(reinterpret_cast<int64_t*>(memory)),
+        squares(sums + places),
+        rest(memory + 16 * places) {}
+  template <class T>
+  T* numbers(int64_t which) const {
+    return reinterpret_cast<T*>(rest) + which * places;
+  }
+};
+inline int64_t scratch_bytes(const GroupNorm& step) { return 28 * GroupScratch::places_of(step); }
+
 // All others.
 template <class Step>
 constexpr int64_t scratch_bytes(const Step&) {

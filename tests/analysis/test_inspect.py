@@ -116,13 +116,13 @@ def test_constants_shared_or_used_as_settings_are_counted_right(tmp_path: Path) 
 
 def test_a_float_model_says_what_stays_float_and_why(tmp_path: Path) -> None:
     net = Net()
-    y = net.op("LpNormalization", net.conv("x", 4, 4, name="first"), name="erf")
+    y = net.op("LRN", net.conv("x", 4, 4, name="first"), name="erf", size=3)
     y = net.op("HardSwish", net.conv(y, 4, 4, name="second"))
     result = inspected(net.model(net.op("Mul", y, net.weight(4, 8, 8), name="decode")), tmp_path)
     layers = by_name(result)
     assert layers["first"].quantized and layers["second"].quantized
     reason = "the op has no integer form"
-    assert layers["erf"] == LayerInspection("erf", "LpNormalization", (1, 4, 8, 8), 0, 0, False, reason)
+    assert layers["erf"] == LayerInspection("erf", "LRN", (1, 4, 8, 8), 0, 0, False, reason)
     assert "behind the last weighted layer" in layers["decode"].reason
 
 

@@ -78,7 +78,8 @@ def quantized(
         [helper.make_tensor_value_info("y", TYPES[case.dtype], None)],
         tensors,
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    opset, ir_version = (23, 11) if op == "RMSNormalization" else (20, 10)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
 
 
 def run_onnx(

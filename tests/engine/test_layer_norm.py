@@ -30,18 +30,21 @@ from small_nets import NETS, clean
 Array = npt.NDArray[Any]
 
 
-def random_rule(rng: np.random.Generator, x: Slot, y: Slot, profile: Profile) -> NormRule:
+def random_rule(
+    rng: np.random.Generator, x: Slot, y: Slot, profile: Profile, centred: bool = True
+) -> NormRule:
     """Scales and biases about as large as codes can show, some of them 0, some far beyond."""
     channels = x.shape[-1]
     scale = rng.normal(0, 40 * y.scale, channels) * rng.choice([0, 1, 1, 1, 30], channels)
     bias = rng.normal(0, 60 * y.scale, channels) * rng.choice([0, 1, 1, 10], channels)
     epsilon = pick(rng, 1e-5, 1e-6, 0.0, 1e-12, 0.1)
-    return norm_rule(profile, x.scale, y.scale, scale.astype(np.float32), bias.astype(np.float32), epsilon)
+    parameters = scale.astype(np.float32), bias.astype(np.float32), epsilon
+    return norm_rule(profile, x.scale, y.scale, *parameters, centred=centred)
 
 
-def program_of(rng: np.random.Generator, x: Slot, y: Slot, profile: Profile) -> Program:
-    rule = random_rule(rng, x, y, profile)
-    return single(op.LayerNorm, [x], y, profile, rule=rule, **clamp(rng, y))
+def program_of(rng: np.random.Generator, x: Slot, y: Slot, profile: Profile, centred: bool = True) -> Program:
+    rule = random_rule(rng, x, y, profile, centred)
+    return single(op.LayerNorm, [x], y, profile, rule=rule, centred=centred, **clamp(rng, y))
 
 
 def random_rows(x: Slot, rng: np.random.Generator) -> Array:
@@ -68,12 +71,13 @@ def test_examples(profile: Profile) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_layer_norm(seed: int, profile: Profile) -> None:
+@pytest.mark.parametrize("centred", [True, False])
+def test_layer_norm(seed: int, profile: Profile, centred: bool) -> None:
     rng = np.random.default_rng((11, seed))
     rows = pick(rng, (), (1,), (3,), (2, 5), (1, 3, 4), (2, 3, 5))
     x = code_slot("x", rng, *rows, pick(rng, *CHANNELS, 1000), scale=pick(rng, 0.004, 0.02, 0.3, 3.0))
     y = code_slot("y", rng, *x.shape, scale=pick(rng, 0.01, 0.05, 0.3))
-    program = program_of(rng, x, y, profile)
+    program = program_of(rng, x, y, profile, centred)
     verify(program)
     assert_same_bits(program, {"x": random_rows(x, rng)})
 
@@ -88,6 +92,18 @@ def test_short_and_long_rows_of_the_ends_of_codes(channels: int, profile: Profil
     data[1, 0], data[2, ::2] = 0, 0
     data[3] = rng.integers(0, 256, channels)
     assert_same_bits(program_of(rng, x, y, profile), {"x": data}, threads=(1,))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("zero_point", [0, 255])
+def test_the_longest_rows_around_a_code(zero_point: int, profile: Profile) -> None:
+    """The largest squares there are."""
+    rng = np.random.default_rng(zero_point)
+    x = codes("x", 3, 1 << 15, scale=0.1, zero_point=zero_point)
+    y = codes("y", *x.shape, scale=0.02, zero_point=128)
+    data = np.full(x.shape, 255 - zero_point, np.uint8)
+    data[1, 0], data[2] = zero_point, rng.integers(0, 256, x.shape[1])
+    assert_same_bits(program_of(rng, x, y, profile, centred=False), {"x": data}, threads=(1,))
 
 
 @pytest.mark.parametrize("profile", PROFILES)

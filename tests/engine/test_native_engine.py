@@ -120,7 +120,9 @@ def test_descriptions_that_contradict_themselves(
         native(plan, **change(plan))
 
 
-WITH_SCRATCH = {"conv", "depthwise", "mat_mul", "max_pool", "average_pool", "reduce", "softmax"}
+WITH_SCRATCH = {
+    *("conv", "depthwise", "mat_mul", "max_pool", "average_pool", "reduce", "softmax", "group_norm"),
+}
 """Steps whose kernels keep something beside the arena."""
 
 

@@ -164,6 +164,7 @@ def test_a_plan_that_writes_into_an_input_is_refused_when_it_is_opened(tmp_path:
         ("AveragePool", "average_pool", "input."),
         ("Softmax", "softmax", "source_"),
         ("LayerNorm", "layer_norm", "input."),
+        ("GroupNorm", "group_norm", "input."),
         ("ReduceMax", "reduce", "source_"),
         ("ArgMax", "arg_max", "source_"),
     ],
@@ -248,6 +249,8 @@ def test_a_softmax_that_divides_by_zero_is_refused(changes: dict[str, int]) -> N
         ("onnx", {"factor": -64}, "a step leaves its buffer"),
         ("onnx", {"offset": 1 << 40}, "a step leaves its buffer"),
         ("onnx", {"input.channels": 4}, "a LayerNorm that changes its shape"),
+        ("onnx", {"centre": 256}, "a centre that is no code"),
+        ("single", {"centre": -2}, "a centre that is no code"),
         ("onnx", {"zero_point": 256}, "a zero point that is no code"),
         ("onnx", {"low": 200, "high": 199}, "a clamp that is none of codes"),
     ],
@@ -257,21 +260,59 @@ def test_a_layer_norm_out_of_range_is_refused(profile: Profile, changes: dict[st
         InferenceSession(with_field(compile_program(EXAMPLES["LayerNorm", profile]), "layer_norm", **changes))
 
 
+@pytest.mark.parametrize(
+    ("profile", "changes", "told"),
+    [
+        ("single", {"whole_epsilon": -1}, "an epsilon out of range"),
+        ("single", {"whole_epsilon": (1 << 62) + 1}, "an epsilon out of range"),
+        ("single", {"epsilon_bits": 40}, "fraction bits out of range"),
+        ("single", {"epsilon_bits": 3}, "fraction bits out of range"),
+        ("single", {"kind": 3}, "an unknown GroupNorm"),
+        ("single", {"factor_shift": 1 << 40}, "a step leaves its buffer"),
+        ("single", {"offset_shift": -64}, "a step leaves its buffer"),
+        ("onnx", {"factor": -64}, "a step leaves its buffer"),
+        ("onnx", {"offset": 1 << 40}, "a step leaves its buffer"),
+        ("onnx", {"input.channels": 4}, "a GroupNorm that changes its shape"),
+        ("onnx", {"groups": 0}, "groups that are none"),
+        ("onnx", {"groups": 4}, "groups that are none"),
+        ("onnx", {"groups": 12}, "groups that are none"),
+        ("onnx", {"zero_point": 256}, "a zero point that is no code"),
+        ("onnx", {"low": 200, "high": 199}, "a clamp that is none of codes"),
+    ],
+)
+def test_a_group_norm_out_of_range_is_refused(profile: Profile, changes: dict[str, int], told: str) -> None:
+    with pytest.raises(ModelError, match=told):
+        InferenceSession(with_field(compile_program(EXAMPLES["GroupNorm", profile]), "group_norm", **changes))
+
+
+@pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm"])
 @pytest.mark.parametrize("epsilon", [-1.0, float("nan")])
-def test_a_layer_norm_with_an_epsilon_below_0_is_refused(epsilon: float) -> None:
-    plan = compile_program(EXAMPLES["LayerNorm", "onnx"])
+def test_a_norm_with_an_epsilon_below_0_is_refused(epsilon: float, name: str) -> None:
+    plan = compile_program(EXAMPLES[name, "onnx"])
     bits = int(np.float64(epsilon).view(np.int64))
     with pytest.raises(ModelError, match="an epsilon below 0"):
-        InferenceSession(with_field(plan, "layer_norm", **{"~epsilon": bits}))
+        InferenceSession(with_field(plan, f"{name[:5].lower()}_norm", **{"~epsilon": bits}))
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"), [("shift", 63, "a shift"), ("factor", -(1 << 31), "a factor")]
+    ("name", "profile", "field", "value", "told"),
+    [
+        ("LayerNorm", "single", "shift", 63, "a shift"),
+        ("LayerNorm", "single", "factor", -(1 << 31), "a factor"),
+        ("GroupNorm", "single", "factor_shift", 127, "a shift"),
+        ("GroupNorm", "single", "offset_shift", 0, "a shift"),
+        ("GroupNorm", "tflite", "offset", -(1 << 31), "a factor"),
+        ("GroupNorm", "onnx", "factor", int(np.float32(1e30).view(np.int32)), "a factor"),
+        ("GroupNorm", "onnx", "offset", int(np.float32(np.inf).view(np.int32)), "a factor"),
+        ("GroupNorm", "onnx", "factor", int(np.float32(np.nan).view(np.int32)), "a factor"),
+    ],
 )
-def test_constants_of_a_layer_norm_out_of_range_are_refused(field: str, value: int, told: str) -> None:
-    plan = compile_program(EXAMPLES["LayerNorm", "single"])
-    row = next(row for row in plan.rows if row.opcode == "layer_norm")
-    place = int(row.fields[_core.engine.schemas()["layer_norm"].index(field)])
+def test_constants_of_a_norm_out_of_range_are_refused(
+    name: str, profile: Profile, field: str, value: int, told: str
+) -> None:
+    plan, opcode = compile_program(EXAMPLES[name, profile]), f"{name[:5].lower()}_norm"
+    row = next(row for row in plan.rows if row.opcode == opcode)
+    place = int(row.fields[_core.engine.schemas()[opcode].index(field)])
     constants = aligned_bytes(plan.constants.size - 64)
     constants[:] = plan.constants
     constants[place : place + 4].view(np.int32)[0] = value

@@ -79,7 +79,7 @@ def test_limits_of_a_clip() -> None:
 FILTER = np.ones((4, 4, 3, 3), np.float32)
 FLOAT_NODES: dict[str, tuple[str, dict[str, Array], str]] = {
     "no integer form": (
-        f"c = {CONV}(x, w) y = LpNormalization(c) z = {CONV}(y, v)",
+        f"c = {CONV}(x, w) y = LRN<size=3>(c) z = {CONV}(y, v)",
         {},
         "the op has no integer form",
     ),

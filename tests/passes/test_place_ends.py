@@ -167,7 +167,7 @@ def test_what_a_concat_joins_on_its_way_out_keeps_the_codes_of_its_parts() -> No
 
 
 def test_a_concat_before_a_layer_keeps_its_codes_whoever_reads_it() -> None:
-    joined = f"a = {CONV}(x, w) b = {CONV}(x, v) j = Concat<axis=1>(a, b) n = LpNormalization(j)"
+    joined = f"a = {CONV}(x, w) b = {CONV}(x, v) j = Concat<axis=1>(a, b) n = LRN<size=3>(j)"
     model = image(f"{joined} y = Conv(n, p)", {"p": normal(4, 8, 1, 1)})
     assert reasons(place(model, ORT)) == {"n": "the op has no integer form"}
     behind = image(f"{joined} y = Neg(n)")

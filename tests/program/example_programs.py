@@ -233,6 +233,7 @@ def singles(profile: Profile) -> dict[str, Program]:
         "Softmax": softmax(profile),
         "LayerNorm": layer_norm(profile),
         "Constant": constant(profile),
+        "GroupNorm": group_norm(profile),
     }
 
 
@@ -266,6 +267,19 @@ def layer_norm(profile: Profile) -> Program:
         rule = rules.FixedNorm(multiplier, offset, shift, 1 << 14)
     output = codes("y", 2, 3, 5, zero_point=-9, dtype="int8")
     return single(op.LayerNorm, [codes("x", 2, 3, 5)], output, profile, rule=rule, low=-120, high=127)
+
+
+def group_norm(profile: Profile) -> Program:
+    """Two groups of three channels, of which two have no spread to speak of after their factor."""
+    factors, offsets = floats(25, -12.5, 0, 31.25, 0.5, 1), floats(0, 3.5, -7, 100, 0.25, 1)
+    multiplier = np.ldexp(factors.astype(np.float64), 25).astype(np.int32)
+    offset = np.ldexp(offsets.astype(np.float64), 20).astype(np.int32)
+    rule: rules.GroupNormRule = rules.FloatGroupNorm(factors, offsets, 0.25)
+    if profile != "onnx":
+        rule = rules.FixedGroupNorm(multiplier, ints(*[25] * 6), offset, ints(*[20] * 6), 1 << 14)
+    output = codes("y", 2, 3, 4, 6, zero_point=-9, dtype="int8")
+    source = codes("x", 2, 3, 4, 6)
+    return single(op.GroupNorm, [source], output, profile, groups=2, rule=rule, low=-120, high=127)
 
 
 def moves(profile: Profile) -> dict[str, Program]:

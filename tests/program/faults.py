@@ -213,7 +213,7 @@ CONSTANTS = [
     step("Conv of uint8", "weight zero point -1. uint8", weight_zero_point=ints(*[0] * 5, -1)),
     *(step(name, "clamps to 9 … 8", low=9, high=8) for name in
       ("Conv", "DepthwiseConv", "ConvTranspose", "FullyConnected", "MatMul", "Requantize", "Add", "Sub",
-       "AddSums", "Mul", "AveragePool", "Mean", "LayerNorm")),
+       "AddSums", "Mul", "AveragePool", "Mean", "LayerNorm", "GroupNorm")),
     step("Conv", "clamps to -1 … 200", low=-1),
     step("Conv", "clamps to 3 … 256", high=256),
     slot("Lookup", 1, 'a table of int8 for "y" of uint8', dtype="uint8"),
@@ -242,6 +242,8 @@ FOREIGN: list[tuple[str, Profile, Profile, str]] = [
     ("Softmax", "single", "onnx", "a table of int32 and a int factor"),
     ("LayerNorm", "onnx", "tflite", "FloatNorm"),
     ("LayerNorm", "single", "onnx", "FixedNorm"),
+    ("GroupNorm", "onnx", "tflite", "FloatGroupNorm"),
+    ("GroupNorm", "single", "onnx", "FixedGroupNorm"),
     ("Quantize", "onnx", "tflite", "rounding even"),
     ("Quantize", "tflite", "single", "rounding away"),
     ("ResizeLinear", "onnx", "single", "rounding even"),

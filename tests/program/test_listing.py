@@ -64,6 +64,8 @@ def test_every_instruction_has_one_line_with_its_slots(name: str, profile: Profi
         ),
         ("LayerNorm", "onnx", "epsilon 0.25), clamp -120 … 127"),
         ("LayerNorm", "single", "shift int32 5 (47), epsilon 16384), clamp -120 … 127"),
+        ("GroupNorm", "onnx", "groups 2, rule FloatGroupNorm(factor float32 6 (-12.5 … 31.25), "),
+        ("GroupNorm", "single", "offset_shift int32 6 (20), epsilon 16384), clamp -120 … 127"),
         ("MaxPool", "onnx", "kernel 3 2, strides 2 2, pads 1 0 0 0"),
         ("Lookup", "onnx", "table int8 3×256 (-128 … 127), Sigmoid"),
         ("Slice", "onnx", "starts 1 0 3, steps 1 2 -1"),

@@ -104,6 +104,30 @@ def test_the_real_numbers_rounded(
         assert np.abs(made - wanted).max() < 0.5 + 1e-2
 
 
+@given(
+    st.integers(1, 40),
+    st.floats(2.0**-12, 2.0, width=32),
+    st.floats(2.0**-10, 0.125, width=32),
+    st.floats(0, 1, width=32),
+    st.integers(0, 255),
+    st.integers(0, 99),
+)
+def test_the_real_numbers_around_0_rounded(
+    channels: int, x_scale: float, y_scale: float, epsilon: float, zero_point: int, seed: int
+) -> None:
+    """Where the mean stays, rows have a mean square of 1."""
+    data, scale, bias = case(seed, 2, channels)
+    x, y = codes("x", data.shape, "uint8", x_scale, zero_point), codes("y", data.shape, "uint8", y_scale, 100)
+    real = (data.astype(np.float64) - zero_point) * x_scale
+    square = (real * real).mean(axis=1, keepdims=True)
+    normal = real / np.sqrt(np.where(square > 0, square + epsilon, 1.0))
+    wanted = np.clip((normal * scale + bias) / y_scale + 100, 0, 255)
+    for profile in PROFILES:
+        rule = norm_rule(profile, x_scale, y_scale, scale, bias, epsilon, centred=False)
+        made = run_one(LayerNorm("n", (0,), (1,), rule, 0, 255, centred=False), (x, y), data)
+        assert np.abs(made - wanted).max() < 0.5 + 1e-2
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("epsilon", [0.0, 1e-30, 1e-5, 10.0])
 @pytest.mark.parametrize("code", [0, 3, 255])

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from calib8.errors import UnsupportedModelError
-from calib8.passes.float_reasons import LONGEST_ROW
 from calib8.program.rounding.layer_norm import norm_rule
-from calib8.program.rules import NORM_CHANNELS_MAX, FixedNorm, FloatNorm, Profile
+from calib8.program.rules import FixedNorm, FloatNorm, Profile
 
 SCALE, BIAS = np.float32([1.5, -0.25, 0, 0]), np.float32([0, 3, -2, 0])
 
@@ -48,8 +47,11 @@ def test_numbers_that_round_up_to_a_power_of_two_stay_within_int32() -> None:
     assert int(wide.multiplier[0]) == 1 << 30
 
 
-def test_both_sides_know_the_longest_row() -> None:
-    assert LONGEST_ROW == NORM_CHANNELS_MAX
+def test_rows_around_0_are_half_as_long() -> None:
+    scale = np.ones((1 << 15) + 1, np.float32)
+    norm_rule("onnx", 0.1, 0.1, scale[1:], scale[1:], 1e-5, centred=False)
+    with pytest.raises(UnsupportedModelError, match=r"a row of 32769 values \(limit 2\^15\)"):
+        norm_rule("onnx", 0.1, 0.1, scale, scale, 1e-5, centred=False)
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,14 @@ def test_the_longest_rows_pass() -> None:
     verify(with_step(with_classes(channels)(EXAMPLES["LayerNorm", "single"]), rule=rule))
 
 
+def test_the_largest_groups_pass() -> None:
+    ones, none = np.ones(1, np.int32), np.zeros(1, np.int32)
+    rule = rules.FixedGroupNorm(ones * ((1 << 31) - 1), ones, none, ones * 126, 1 << 62)
+    large = with_slot(with_slot(EXAMPLES["GroupNorm", "single"], 0, shape=(1, 2048, 4096, 1)), 1,
+                      shape=(1, 2048, 4096, 1))  # fmt: skip
+    verify(with_step(large, groups=1, rule=rule))
+
+
 def parts(value: object) -> set[type]:
     """The types of a dataclass and of all dataclasses inside."""
     if isinstance(value, tuple):

@@ -119,8 +119,8 @@ WIDE: dict[tuple[str, Profile], Program] = {
 """(What, profile) → a sound program of one instruction."""
 
 NARROW = [
-    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "Constant", "LayerNorm", "MatMul", "Maximum"),
-    *("Mean", "Minimum", "ReduceMax", "ReduceMin", "Requantize", "ResizeLinear", "Softmax"),
+    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "Constant", "GroupNorm", "LayerNorm", "MatMul"),
+    *("Maximum", "Mean", "Minimum", "ReduceMax", "ReduceMin", "Requantize", "ResizeLinear", "Softmax"),
 ]
 """Examples whose instructions have 8-bit codes alone."""
 

@@ -7,6 +7,14 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
+// Σ of all numbers of a vector, modulo 2^32; once per row.
+uint32_t total_of(Ints a) {
+  uint32_t numbers[kLanes], total = 0;
+  V::store(numbers, a);
+  for (const uint32_t number : numbers) total += number;
+  return total;
+}
+
 // Σq and Σq² of a row: a lane of squares gets 4 codes of every vector, so it stays below 2^31.
 RowNorm norm_row_of(const LayerNorm& step, const uint8_t* codes) {
   const int64_t channels = step.input.channels;
@@ -18,7 +26,7 @@ RowNorm norm_row_of(const LayerNorm& step, const uint8_t* codes) {
     sums = V::add_products16(sums, V::wrap_add16(low, high), ones);
     squares = V::add_products16(V::add_products16(squares, low, low), high, high);
   }
-  return row_norm(step, V::total32(sums), V::total32(squares));
+  return row_norm(step, total_of(sums), total_of(squares));
 }
 
 struct FloatNormRows {

@@ -1,11 +1,13 @@
 // LayerNorm: what a row's sums make of its codes (docs/numerics.md).
 //
 //   t = n·q − Σq,   V = n·Σq² − (Σq)²              of a row of n stored codes; zero points cancel
+//   t = n·(q − c),   V = n·Σ(q − c)²               around a code c, the zero point, instead of the mean
 //   kFloat   r = fl(1 / sqrt(V + ε)),  code = rint(fl(fl(fl(t·r)·factor) + offset)) + z_y
 //   kFixed   2^22·t / sqrt(V + ε) by one root and one division in whole numbers, then
 //            code = ((u·factor + offset·2^30 + 2^(h − 1)) >> h) + z_y
 //
-// n ≤ 2^16, so that |t| < 2^24 is a float32 number, Σq² < 2^32 and V < 2^46. V = 0 makes r and u 0.
+// n ≤ 2^16, around a code 2^15, so that |t| < 2^24 is a float32 number, Σq² < 2^32 and V < 2^46. V = 0 makes
+// r and u 0.
 //
 // Everything here has internal linkage: files with other instruction sets include it too.
 #pragma once
@@ -32,8 +34,9 @@ struct RowNorm {
 
 // `sum` is Σq, `squares` Σq².
 [[maybe_unused]] inline RowNorm row_norm(const LayerNorm& step, int64_t sum, int64_t squares) {
-  RowNorm row{step.input.channels, sum};
-  const int64_t spread = row.count * squares - sum * sum;
+  const int64_t n = step.input.channels, c = step.centre;
+  RowNorm row{n, c < 0 ? sum : n * c};
+  const int64_t spread = n * squares - (c < 0 ? sum * sum : n * c * (2 * sum - n * c));
   if (spread == 0) return row;
   if (step.kind == LayerNorm::kFloat) {
     row.inverse = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spread) + step.epsilon));

@@ -1,4 +1,4 @@
-// Pools, reductions, Softmax, LayerNorm, linear Resize and MatMul for AVX2.
+// Pools, reductions, Softmax, LayerNorm, GroupNorm, linear Resize and MatMul for AVX2.
 #include "pools_kernels.h"
 
 namespace calib8::engine {

@@ -3,6 +3,7 @@
 
 #include "arg_max.h"
 #include "average_pool.h"
+#include "group_norm.h"
 #include "kernels.h"
 #include "layer_norm.h"
 #include "mat_mul.h"
@@ -23,6 +24,7 @@ void fill_pools(KernelTable& table) {
   set_kernel<ArgMax, arg_max>(table);
   set_kernel<Softmax, softmax>(table);
   set_kernel<LayerNorm, layer_norm>(table);
+  set_kernel<GroupNorm, group_norm>(table);
   set_kernel<ResizeLinear, resize_linear>(table);
   set_kernel<ResizeToFloat, resize_to_float>(table);
   set_kernel<MatMul, mat_mul>(table);

@@ -1,6 +1,8 @@
 // What steps over windows and axes may touch.
 #include "pools.h"
 
+#include <cmath>
+
 #include "checks.h"
 
 namespace calib8::engine {
@@ -48,6 +50,36 @@ void check_fixed_rows(const LayerNorm& step, const Limits& limits) {
     }
   }
   require(within(step.whole_epsilon, 0, int64_t{1} << 62), "an epsilon out of range");
+}
+
+// Factors within which products of float32 stay finite.
+void check_float_groups(const GroupNorm& step, const Limits& limits) {
+  const int64_t channels = step.input.channels;
+  const auto* factor = limits.array<float>(step.factor, channels);
+  const auto* offset = limits.array<float>(step.offset, channels);
+  for (int64_t i = 0; i < channels; ++i) {
+    require(std::abs(factor[i]) <= 0x1p64F && std::isfinite(offset[i]),
+            "a factor of a GroupNorm out of range");
+  }
+  require(step.epsilon >= 0, "an epsilon below 0");
+}
+
+void check_fixed_groups(const GroupNorm& step, const Limits& limits) {
+  const int64_t channels = step.input.channels, codes = step.group_codes();
+  for (const int64_t numbers : {step.factor, step.offset}) {
+    const auto* number = limits.array<int32_t>(numbers, channels);
+    for (int64_t i = 0; i < channels; ++i) {
+      require(number[i] != INT32_MIN, "a factor of a GroupNorm out of range");
+    }
+  }
+  for (const int64_t shifts : {step.factor_shift, step.offset_shift}) {
+    const auto* shift = limits.array<int32_t>(shifts, channels);
+    for (int64_t i = 0; i < channels; ++i) require(within(shift[i], 1, 126), "a shift out of range");
+  }
+  require(within(step.whole_epsilon, 0, int64_t{1} << 62), "an epsilon out of range");
+  int64_t bits = 48;  // the spread is below 2^14·codes²
+  for (int64_t size = 1; size < codes; size *= 2) bits -= 2;
+  require(within(step.epsilon_bits, 0, bits) && step.epsilon_bits % 2 == 0, "fraction bits out of range");
 }
 
 }  // namespace
@@ -110,7 +142,9 @@ void check_step(const LayerNorm& step, Limits& limits) {
   require(in.images == out.images && in.rows == out.rows && in.columns == out.columns &&
               in.channels == out.channels,
           "a LayerNorm that changes its shape");
-  require(in.channels <= LayerNorm::kMostChannels, "a LayerNorm of too many channels");
+  require(within(step.centre, -1, 255), "a centre that is no code");
+  const int64_t most = step.centre < 0 ? LayerNorm::kMostChannels : LayerNorm::kMostChannels / 2;
+  require(in.channels <= most, "a LayerNorm of too many channels");
   require(within(step.kind, LayerNorm::kFloat, LayerNorm::kFixed), "an unknown LayerNorm");
   check_codes(step.low, step.high);
   require(within(step.zero_point, 0, 255), "a zero point that is no code");
@@ -118,6 +152,24 @@ void check_step(const LayerNorm& step, Limits& limits) {
   limits.array<int32_t>(step.offset, in.channels);
   if (step.kind == LayerNorm::kFixed) return check_fixed_rows(step, limits);
   require(step.epsilon >= 0, "an epsilon below 0");
+}
+
+void check_step(const GroupNorm& step, Limits& limits) {
+  const View &in = step.input, &out = step.output;
+  limits.reads(in);
+  limits.writes(out);
+  require(in.images == out.images && in.rows == out.rows && in.columns == out.columns &&
+              in.channels == out.channels,
+          "a GroupNorm that changes its shape");
+  require(within(step.groups, 1, in.channels) && in.channels % step.groups == 0, "groups that are none");
+  require(step.group_codes() <= GroupNorm::kMostCodes, "a GroupNorm of too many codes");
+  require(within(step.kind, GroupNorm::kFloat, GroupNorm::kFixed), "an unknown GroupNorm");
+  check_codes(step.low, step.high);
+  require(within(step.zero_point, 0, 255), "a zero point that is no code");
+  limits.array<int32_t>(step.factor, in.channels);
+  limits.array<int32_t>(step.offset, in.channels);
+  if (step.kind == GroupNorm::kFixed) return check_fixed_groups(step, limits);
+  check_float_groups(step, limits);
 }
 
 void check_step(const ResizeLinear& step, Limits& limits) {

@@ -1,4 +1,4 @@
-// Steps over windows and whole axes: pools, reductions, Softmax, LayerNorm, Resize.
+// Steps over windows and whole axes: pools, reductions, Softmax, LayerNorm, GroupNorm, Resize.
 #pragma once
 
 #include "fields.h"
@@ -113,23 +113,25 @@ struct Softmax {
 };
 void check_step(const Softmax& step, Limits& limits);
 
-// Every pixel with mean 0 and spread 1, then scaled and shifted channel by channel (pools/norms.h).
+// Every pixel with mean 0 and spread 1, or with a mean square of 1, then scaled and shifted channel by
+// channel (pools/norms.h).
 struct LayerNorm {
   static constexpr const char* kName = "layer_norm";
   enum Kind : int64_t { kFloat = 1, kFixed = 2 };
-  static constexpr int64_t kMostChannels = int64_t{1} << 16;
+  static constexpr int64_t kMostChannels = int64_t{1} << 16;  // around the mean, half as many around a code
   View input, output;
   int64_t kind;
   int64_t factor, offset;         // constants [channels]: float32 (kFloat) or int32
   int64_t shift;                  // kFixed: constant int32 [channels], to the right
   double epsilon;                 // kFloat
   int64_t whole_epsilon;          // kFixed: with 16 fraction bits
+  int64_t centre;                 // what is subtracted, stored domain: a code, or −1 for the mean
   int64_t zero_point, low, high;  // of the output, stored domain
 
   template <class F>
   void fields(F&& f) {
     f("input", input), f("output", output), f("kind", kind), f("factor", factor), f("offset", offset);
-    f("shift", shift), f("epsilon", epsilon), f("whole_epsilon", whole_epsilon);
+    f("shift", shift), f("epsilon", epsilon), f("whole_epsilon", whole_epsilon), f("centre", centre);
     f("zero_point", zero_point), f("low", low), f("high", high);
   }
   template <class F>
@@ -138,6 +140,36 @@ struct LayerNorm {
   }
 };
 void check_step(const LayerNorm& step, Limits& limits);
+
+// Groups of channels of an image with mean 0 and spread 1 over all its pixels, then scaled and shifted
+// channel by channel (pools/groups.h).
+struct GroupNorm {
+  static constexpr const char* kName = "group_norm";
+  enum Kind : int64_t { kFloat = 1, kFixed = 2 };
+  static constexpr int64_t kMostCodes = int64_t{1} << 23;  // of a group
+  View input, output;
+  int64_t kind, groups;
+  int64_t factor, offset;               // constants [channels]: float32 (kFloat) or int32
+  int64_t factor_shift, offset_shift;   // kFixed: constants int32 [channels], to the right
+  double epsilon;                       // kFloat
+  int64_t whole_epsilon, epsilon_bits;  // kFixed: with an even number of fraction bits
+  int64_t zero_point, low, high;        // of the output, stored domain
+
+  int64_t group_codes() const { return input.rows * input.columns * (input.channels / groups); }
+
+  template <class F>
+  void fields(F&& f) {
+    f("input", input), f("output", output), f("kind", kind), f("groups", groups), f("factor", factor);
+    f("offset", offset), f("factor_shift", factor_shift), f("offset_shift", offset_shift);
+    f("epsilon", epsilon), f("whole_epsilon", whole_epsilon), f("epsilon_bits", epsilon_bits);
+    f("zero_point", zero_point), f("low", low), f("high", high);
+  }
+  template <class F>
+  static void kinds(F&& f) {
+    f("float", kFloat), f("fixed", kFixed);
+  }
+};
+void check_step(const GroupNorm& step, Limits& limits);
 
 // Bilinear interpolation: float32 fractions and values (kEven) or codes (kFloatUp), or fractions of 10 bits
 // and codes.

@@ -60,7 +60,7 @@ from calib8.tensors import TensorSpec
 
 REFERENCE_TARGET: Final = "onnxruntime"
 """Targets differ in where Q/DQ go; in what is quantized only at the outputs (a Softmax there) and in what one
-alone computes from codes (a LayerNormalization)."""
+alone computes from codes (normalizations)."""
 
 NO_LAYERS: Final = QUANTIZERS | OF_SHAPES
 """Ops that read activations but compute nothing from their values."""

@@ -179,6 +179,8 @@ _RULES: Final[Mapping[str, Callable[[ir.Node, int], Inputs | None]]] = {
     "Softmax": _along(-1),
     "LogSoftmax": _along(-1),
     "LayerNormalization": _along(-1),
+    "RMSNormalization": _along(-1),
+    "LpNormalization": _along(-1),
     "Gather": _along(0),
     "Transpose": _transpose,
     "Flatten": _flatten,

@@ -44,6 +44,7 @@ VIEW_INSTRUCTIONS: Final = (
     op.ResizeNearest,
     op.ResizeLinear,
     op.LayerNorm,
+    op.GroupNorm,
     op.Pad,
     op.Transpose,
     op.Slice,

@@ -86,6 +86,10 @@ class LayerNorm(Step):
     """Rows of the last axis with mean 0 and spread 1, scaled and shifted."""
 
 
+class GroupNorm(Step):
+    """Groups of channels with mean 0 and spread 1 over an image, scaled and shifted."""
+
+
 class ResizeLinear(Step):
     """Bilinear interpolation."""
 

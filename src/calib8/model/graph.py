@@ -121,6 +121,17 @@ def float_attribute(node: ir.Node, name: str, default: float) -> float:
     return default if attribute is None else attribute.as_float()
 
 
+def reduced_axes(node: ir.Node, axes: int) -> set[int]:
+    """Axes of a ReduceMean as non-negative numbers: an attribute up to operator set 17, an input after it."""
+    listed = constant(input_at(node, 1))
+    chosen = (
+        ints_attribute(node, "axes", ())
+        if listed is None
+        else tuple(int(axis) for axis in listed.reshape(-1))
+    )
+    return {axis % axes for axis in chosen}
+
+
 def sole_consumer(value: ir.Value) -> ir.Node | None:
     """The only node that reads a value, None if there are several reads or it is a graph output."""
     uses = list(value.uses())

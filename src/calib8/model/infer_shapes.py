@@ -126,6 +126,7 @@ def _compressed(node: ir.Node) -> ir.Shape | None:
 SIZES: Final[Mapping[str, Callable[[ir.Node], ir.Shape | None]]] = {
     "GroupNormalization": _as_its_input,
     "MeanVarianceNormalization": _as_its_input,
+    "RMSNormalization": _as_its_input,
     "MaxUnpool": _unpooled,
     "Compress": _compressed,
 }

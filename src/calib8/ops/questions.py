@@ -121,8 +121,18 @@ def normalizes(node: ir.Node) -> bool:
 
 
 def normalizes_rows(node: ir.Node) -> bool:
-    """A LayerNormalization: rows of the last axes are shifted and scaled by what is computed of each."""
-    return node.op_type == "LayerNormalization"
+    """Rows of one or several axes are scaled, and shifted or not, by what is computed of each."""
+    return node.op_type in ("LayerNormalization", "RMSNormalization") or has_length_1(node)
+
+
+def has_length_1(node: ir.Node) -> bool:
+    """A LpNormalization: rows of one axis, whichever it is, get the length 1."""
+    return node.op_type == "LpNormalization"
+
+
+def normalizes_groups(node: ir.Node) -> bool:
+    """Channels, or groups of them, are shifted and scaled by what is computed of each over all places."""
+    return node.op_type in ("InstanceNormalization", "GroupNormalization")
 
 
 def yields_probabilities(node: ir.Node) -> bool:

@@ -91,10 +91,12 @@ TABLE: Final[Mapping[str, OpTraits]] = {
     "LogSoftmax": OpTraits("softmax"),
     "Softmax": OpTraits("softmax", form="own", limits=(0.0, 1.0)),
     "BatchNormalization": OpTraits("normalization", rows=True),
-    "GroupNormalization": OpTraits("normalization", rows=True),
-    "InstanceNormalization": OpTraits("normalization", rows=True),
+    "GroupNormalization": OpTraits("normalization", form="target", rows=True),
+    "InstanceNormalization": OpTraits("normalization", form="target", rows=True),
     "LRN": OpTraits("normalization", rows=True),
     "LayerNormalization": OpTraits("normalization", form="target"),
+    "LpNormalization": OpTraits("normalization", form="target"),
+    "RMSNormalization": OpTraits("normalization", form="target"),
     # that put values elsewhere
     "Identity": OpTraits("move", moves="same", rows=True, on_codes=True),
     "Dropout": OpTraits("move", moves="same"),  # draws numbers where it trains

@@ -3,21 +3,28 @@
 its op            has no integer form
 its weights       are computed, of another type, or hold NaN or Inf
 its parameters    are computed: limits, slopes, what a border is filled with, scales of rows
-its axes          are not the last one alone, where rows are normalized
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import constant, input_at, int_attribute, is_activation, rank, scalar_constant
+from calib8.model.graph import constant, input_at, is_activation, scalar_constant
 from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, QUANTIZABLE_OPS, TARGET_OPS
-from calib8.ops.questions import clips, has_slopes, is_standard, joins, normalizes_rows, pads
+from calib8.ops.questions import (
+    clips,
+    has_slopes,
+    is_standard,
+    joins,
+    normalizes_groups,
+    normalizes_rows,
+    pads,
+)
+from calib8.passes.norm_reasons import why_groups_float, why_rows_float
 
 
 def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
@@ -40,7 +47,9 @@ def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
         return _why_operand_float(node)
     if node.op_type in BINARY_OPS | OPERAND_OPS or joins(node):
         return _why_constant_float(node)
-    return _why_rows_float(node) if normalizes_rows(node) else ""
+    if normalizes_groups(node):
+        return why_groups_float(node)
+    return why_rows_float(node) if normalizes_rows(node) else ""
 
 
 def _why_weight_float(layer: Layer) -> str:
@@ -83,29 +92,6 @@ def _why_constant_float(node: ir.Node) -> str:
     for array in (constant(value) for value in node.inputs):
         if array is not None and not (array.size and np.all(np.isfinite(array))):
             return "one of its constants is empty or holds NaN or Inf"
-    return ""
-
-
-LONGEST_ROW: Final = 1 << 16
-"""Values of a row that the integer form of a LayerNormalization takes."""
-
-
-def _why_rows_float(node: ir.Node) -> str:
-    axes = rank(node.inputs[0])
-    if int_attribute(node, "axis", -1) not in (-1, -1 if axes is None else axes - 1):
-        return "it normalizes over several axes"
-    if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
-        return "its mean or its spread is read"
-    for value in node.inputs[1:]:
-        array = None if value is None else constant(value)
-        if value is not None and array is None:
-            return "its scale or its bias is computed"
-        if array is None:
-            continue
-        if array.dtype != np.float32 or array.shape[-1:] != (array.size,) or array.size > LONGEST_ROW:
-            return f"its scale or its bias is {array.dtype} of shape {list(array.shape)}"
-        if not np.all(np.isfinite(array)):
-            return "its scale or its bias holds NaN or Inf"
     return ""
 
 

@@ -33,6 +33,7 @@ from calib8.ops.groups import (
     WEIGHTED_OPS,
 )
 from calib8.ops.questions import is_standard, is_weighted, rectifies
+from calib8.passes.norm_chains import normalizations
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | AVERAGE_POOLS
@@ -125,7 +126,9 @@ def _is_per_channel(function: TensorFunction) -> bool:
     )
 
 
-def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tuple[TensorFunction, ...]:
+def tensor_functions(
+    model: ir.Model, *, with_activations: bool = False, apart: Collection[ir.Node] = ()
+) -> tuple[TensorFunction, ...]:
     """The functions of one tensor of a graph, those of one node too, in the order of their results.
 
     What a layer, an addition or a pool computes together with its sums is not part of them. Nor is arithmetic
@@ -136,10 +139,11 @@ def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tupl
         model: a float graph or a QDQ graph.
         with_activations: a Relu or Clip right behind a weighted layer is a part of them: the target computes
             any function together with the layer.
+        apart: nodes that are part of something else.
     """
     feeds = feeding_weights(model)
-    places = {node: place for place, node in enumerate(model.graph)}
-    taken = set[ir.Node]()
+    places = {node: place for place, node in enumerate(model.graph) if node not in apart}
+    taken = set(apart)
     found: list[TensorFunction] = []
     for node in reversed(model.graph):
         if node in taken or not _joins(node, feeds, with_activations):
@@ -155,7 +159,8 @@ def computed_as_one(model: ir.Model, target: QuantScheme | None) -> tuple[Tensor
     """The functions that a target computes as one; none where it has codes beside every op, or is None."""
     if target is None or not target.joins_pointwise:
         return ()
-    return tensor_functions(model, with_activations=ANY_FUNCTION in target.fuses)
+    apart = {node for nodes in normalizations(model, target.computes) for node in nodes}
+    return tensor_functions(model, with_activations=ANY_FUNCTION in target.fuses, apart=apart)
 
 
 def _are_usual(function: TensorFunction, feeds_weights: set[ir.Node]) -> bool:
@@ -191,7 +196,7 @@ def _largest(
         if len(read) == 1 and ((with_activations and _is_sum(latest)) or not _fuses_into(latest, nodes)):
             best = TensorFunction(latest, tuple(sorted(nodes, key=places.__getitem__)))
         producer = latest.producer()
-        if producer is None or not _joins(producer, feeds, with_activations):
+        if producer is None or producer not in places or not _joins(producer, feeds, with_activations):
             break
         if latest.is_graph_output() or any(use.node not in nodes for use in latest.uses()):
             break
@@ -203,7 +208,7 @@ def _largest(
 
 def _place(value: ir.Value, places: Mapping[ir.Node, int]) -> int:
     producer = value.producer()
-    return -1 if producer is None else places[producer]
+    return -1 if producer is None else places.get(producer, -1)
 
 
 def _is_sum(value: ir.Value) -> bool:

@@ -27,7 +27,7 @@ from calib8.ops.groups import (
     TARGET_OPS,
     WEIGHTED_OPS,
 )
-from calib8.ops.questions import adds, is_matrix_product, joins, yields_probabilities
+from calib8.ops.questions import adds, is_matrix_product, joins, normalizes_groups, yields_probabilities
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
 from calib8.passes.functions import (
@@ -41,6 +41,7 @@ from calib8.passes.functions import chains as chains
 from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
+from calib8.passes.norm_chains import normalizations
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 COMPUTED_IN_FLOAT: Final = "the target computes it in float"
@@ -85,16 +86,17 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
         keep_float: names of nodes that the user wants in float.
     """
     functions = computed_as_one(model, scheme)
-    decisions, quantized = _decide_as_one(model, scheme, keep_float, functions)
+    norms = normalizations(model, scheme.computes)
+    decisions, quantized = _decide_as_one(model, scheme, keep_float, functions, norms)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
     behind = fused_layers(functions, scheme)
     fused = {layer for layer, one in behind.items() if one.nodes[0] in quantized}
-    inside = fused.union(*(function.nodes[:-1] for function in functions))
+    inside = fused.union(*(nodes[:-1] for nodes in (*norms, *(one.nodes for one in functions))))
     coded = _coded_tensors(model, quantized, inside, scheme)
     readers = {value.name or "": _readers(value, quantized) for value in coded}
-    as_one = [one for one in functions if is_chain(one) or one.layer in behind]
-    names = tuple(tuple(node.name or "" for node in one.nodes) for one in as_one)
+    as_one = [*norms, *(one.nodes for one in functions if is_chain(one) or one.layer in behind)]
+    names = tuple(tuple(node.name or "" for node in nodes) for nodes in as_one)
     return Placement(tuple(decisions), readers, names)
 
 
@@ -106,10 +108,11 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
         shared_scale_ops=frozenset({"AveragePool", "Concat"}),
         computes=TARGET_OPS,
     )
-    found = {**place(model, widest, keep_float).readers}
     joining = replace(widest, joins_pointwise=True)
-    for scheme in (joining, replace(joining, fuses=CLAMPS | {ANY_FUNCTION})):
-        found.update(place(model, scheme, keep_float).readers)
+    schemes = [widest, joining, replace(joining, fuses=CLAMPS | {ANY_FUNCTION})]
+    if normalizations(model, TARGET_OPS):  # other targets have codes inside of them
+        schemes += [replace(scheme, computes=frozenset()) for scheme in schemes]
+    found = {name for scheme in schemes for name in place(model, scheme, keep_float).readers}
     values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
     return tuple(value.name for value in values if value.name in found)
 
@@ -119,13 +122,14 @@ def _decide_as_one(
     scheme: QuantScheme,
     keep_float: frozenset[str],
     functions: Collection[TensorFunction],
+    norms: Collection[tuple[ir.Node, ...]],
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
-    """``_decide``, repeated until every function is quantized as a whole or float as a whole."""
+    """``_decide``, repeated until every function and chain is quantized as a whole or float as a whole."""
     bound: dict[str, str] = {}
     while True:
-        decisions, quantized = _decide(model, scheme, keep_float, bound, functions)
+        decisions, quantized = _decide(model, scheme, keep_float, bound, functions, norms)
         why = {decision.node: decision.reason for decision in decisions if not decision.quantized}
-        parts = [one.nodes for one in functions]
+        parts = [*norms, *(one.nodes for one in functions)]
         torn = [nodes for nodes in parts if 0 < sum(node.name in why for node in nodes) < len(nodes)]
         if not torn:
             return decisions, quantized
@@ -141,8 +145,10 @@ def _decide(
     keep_float: frozenset[str],
     bound: Mapping[str, str],
     functions: Collection[TensorFunction],
+    norms: Collection[tuple[ir.Node, ...]],
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """A decision per float node, and the nodes that can be computed from codes; ``bound`` ones cannot."""
+    in_norms = {node for nodes in norms for node in nodes}
     feeds_weights = feeding_weights(model)
     fused_into = {n: layer for layer, one in fused_layers(functions, scheme).items() for n in one.nodes}
     only_as_function = {node: one for one in functions for node in one.nodes if _holds_function_ops(one)}
@@ -152,9 +158,9 @@ def _decide(
         function = only_as_function.get(node)
         reason = (
             bound.get(node.name or "", "")
-            or why_float(node, keep_float)
+            or _why_by_itself(node, keep_float, in_norms)
             or _why_not_here(node, scheme)
-            or _why_no_function(node, scheme, feeds_weights, is_one=function is not None)
+            or _why_no_function(node, scheme, feeds_weights, is_one=function is not None or node in in_norms)
             or _why_float_output(node, scheme)
             or _why_behind_float(node, fused_into.get(node), quantized)
             or _why_float_source(function, quantized)
@@ -165,6 +171,13 @@ def _decide(
             quantized.add(node)
     _drop_idle(decisions, quantized, only_as_function, feeds_weights, scheme)
     return decisions, quantized
+
+
+def _why_by_itself(node: ir.Node, keep_float: frozenset[str], in_norms: Collection[ir.Node]) -> str:
+    """Why a node is float, whatever is around it; those of a chain need no integer form of their own."""
+    if node in in_norms and node.name not in keep_float and not normalizes_groups(node):
+        return ""
+    return why_float(node, keep_float)
 
 
 def _why_not_here(node: ir.Node, scheme: QuantScheme) -> str:

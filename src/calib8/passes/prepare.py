@@ -25,6 +25,7 @@ from calib8.passes.free_sizes import (
     keep_true_sizes,
     stated_shapes,
 )
+from calib8.passes.fuse_layer_norm import fuse_layer_norm
 from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
@@ -49,6 +50,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     remove_no_ops,
     fold_pads,
     fuse_hard_swish,
+    fuse_layer_norm,
     fold_affine,
     fold_gemm_factors,
     batch_norm_to_conv,

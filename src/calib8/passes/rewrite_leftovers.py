@@ -13,6 +13,7 @@ from calib8.model.graph import (
     ints_attribute,
     put_in_place,
     rank,
+    reduced_axes,
     scalar_constant,
     unique_name,
     unique_node_name,
@@ -21,6 +22,7 @@ from calib8.model.padding import auto_pad
 from calib8.ops.groups import FROM_ZERO
 from calib8.ops.questions import clips, divides, normalizes, rectifies
 from calib8.passes.fold_affine import batch_norm_affine
+from calib8.passes.row_chains import row_chain
 
 
 def batch_norm_to_conv(model: ir.Model) -> int:
@@ -99,7 +101,8 @@ def sum_to_add(model: ir.Model) -> int:
 def mean_to_global_pool(model: ir.Model) -> int:
     """``ReduceMean(x, all spatial axes, keepdims) → GlobalAveragePool(x)``, which runtimes have in integers.
 
-    Without ``keepdims`` a Flatten follows. Values of rank 3 … 5 only.
+    Without ``keepdims`` a Flatten follows. Values of rank 3 … 5 only. Means of squares by which rows are
+    divided stay what they are: a target may compute them together with what is around them.
 
     Returns:
         Number of nodes rewritten.
@@ -107,7 +110,9 @@ def mean_to_global_pool(model: ir.Model) -> int:
     rewritten = 0
     for node in list(model.graph):
         axes = rank(node.inputs[0]) if node.op_type == "ReduceMean" else None
-        if axes not in (3, 4, 5) or axes is None or _reduced_axes(node, axes) != set(range(2, axes)):
+        if axes not in (3, 4, 5) or axes is None or reduced_axes(node, axes) != set(range(2, axes)):
+            continue
+        if _scales_rows(node):
             continue
         pool = ir.node("GlobalAveragePool", [node.inputs[0]], name=node.name)
         if int_attribute(node, "keepdims", 1):
@@ -162,6 +167,13 @@ def pad_before_average_pool(model: ir.Model) -> int:
     return rewritten
 
 
+def _scales_rows(mean: ir.Node) -> bool:
+    """Whether a mean is part of an RMSNormalization spelled out."""
+    square = None if mean.inputs[0] is None else mean.inputs[0].producer()
+    chain = None if square is None else row_chain(square)
+    return chain is not None and mean in chain.nodes
+
+
 def _not_negative(value: ir.Value | None) -> bool:
     """A Relu, a Sigmoid or a Clip from 0 on, also behind pools and joined by Concat."""
     node = None if value is None else value.producer()
@@ -173,14 +185,3 @@ def _not_negative(value: ir.Value | None) -> bool:
     if node.op_type in ("Concat", "MaxPool", "AveragePool"):
         return all(_not_negative(source) for source in node.inputs)
     return rectifies(node) or node.op_type in FROM_ZERO
-
-
-def _reduced_axes(node: ir.Node, axes: int) -> set[int]:
-    """Axes of a ReduceMean as non-negative numbers: an attribute up to operator set 17, an input after it."""
-    listed = constant(input_at(node, 1))
-    chosen = (
-        ints_attribute(node, "axes", ())
-        if listed is None
-        else tuple(int(axis) for axis in listed.reshape(-1))
-    )
-    return {axis % axes for axis in chosen}

@@ -17,6 +17,7 @@ from calib8.program.ops import (
     conv_transpose,
     depthwise,
     elementwise,
+    group_norm,
     layer_norm,
     mat_mul,
     moves,
@@ -40,6 +41,7 @@ from calib8.program.ops.elementwise import Mul as Mul
 from calib8.program.ops.elementwise import Requantize as Requantize
 from calib8.program.ops.elementwise import Sub as Sub
 from calib8.program.ops.floats import Float as Float
+from calib8.program.ops.group_norm import GroupNorm as GroupNorm
 from calib8.program.ops.instruction import Instruction as Instruction
 from calib8.program.ops.layer_norm import LayerNorm as LayerNorm
 from calib8.program.ops.mat_mul import MatMul as MatMul
@@ -72,6 +74,7 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **pools.TRAITS,
     **softmax.TRAITS,
     **layer_norm.TRAITS,
+    **group_norm.TRAITS,
     **resize.TRAITS,
     **moves.TRAITS,
     **constant.TRAITS,

@@ -265,9 +265,6 @@ class TableSoftmax:
 
 SoftmaxRule = FixedSoftmax | TableSoftmax
 
-NORM_CHANNELS_MAX: Final = 1 << 16
-"""Codes of a row that a LayerNorm takes: t = n·q − Σq is a float32 number."""
-
 NORM_EPSILON_BITS: Final = 16
 NORM_VALUE_BITS: Final = 22
 NORM_OFFSET_BITS: Final = 30
@@ -306,6 +303,50 @@ class FixedNorm:
 
 
 NormRule = FloatNorm | FixedNorm
+
+GROUP_FACTOR_MAX: Final = float(1 << 64)
+"""Of a FloatGroupNorm: products with it stay finite in float32."""
+
+
+def group_epsilon_bits(count: int) -> int:
+    """Fraction bits of ε of a group of ``count`` codes, an even number: V·2^bits stays below 2^62."""
+    return min(NORM_EPSILON_BITS, 48 - 2 * (count - 1).bit_length())
+
+
+@dataclass(frozen=True, eq=False)
+class FloatGroupNorm:
+    """GroupNorm with one float64 number per group and two float32 ones per channel: profile ``onnx``.
+
+    Attributes:
+        factor: float32 [channels], ``fl(scale / s_y)``, magnitudes up to 2^64.
+        offset: float32 [channels], finite: ``fl(bias / s_y)``.
+        epsilon: ``epsilon·n² / s_x²`` of groups of n codes, a finite float64 number, ≥ 0.
+    """
+
+    factor: F32
+    offset: F32
+    epsilon: float
+
+
+@dataclass(frozen=True, eq=False)
+class FixedGroupNorm:
+    """GroupNorm with integers only, one root and one division per group: profiles ``tflite`` and ``single``.
+
+    Attributes:
+        multiplier, offset: int32 [channels], above −2^31: ``scale / s_y · 2^multiplier_shift`` and
+            ``bias / s_y · 2^offset_shift``.
+        multiplier_shift, offset_shift: int32 [channels], right shifts, 1 … 126.
+        epsilon: ``epsilon·n² / s_x²`` with ``group_epsilon_bits(n)`` fraction bits, 0 … 2^62.
+    """
+
+    multiplier: I32
+    multiplier_shift: I32
+    offset: I32
+    offset_shift: I32
+    epsilon: int
+
+
+GroupNormRule = FloatGroupNorm | FixedGroupNorm
 
 
 @dataclass(frozen=True, eq=False)

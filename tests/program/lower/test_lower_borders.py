@@ -64,7 +64,7 @@ def test_one_input_read_with_two_scales() -> None:
 def test_float_nodes_between_integer_ones_form_one_group(profile: Profile) -> None:
     net = Net()
     first = conv(net, net.coded("x", 0.05, 120))
-    odd = net.op(f"InstanceNormalization ({first}, {net.constant([1, 2, 3])}, {net.constant([0, 0, 1])})")
+    odd = net.op(f"LRN <size = 3> ({first})")
     even = net.op(f"CumSum ({first}, {net.constant(2, np.int64)})")
     joined = conv(net, net.coded(net.op(f"Add ({odd}, {even})"), 0.1, 120))
     proto = net.proto(IMAGE, joined)

@@ -47,6 +47,29 @@ def test_transposes_around_channels_move_nothing() -> None:
     assert_same_outputs(program, proto, within=STEP)
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("axis", [0, 1, 2, -2, -3])
+def test_several_axes_are_one_row(axis: int, profile: Profile) -> None:
+    """In the order in which they lie; scales and biases are put in that order."""
+    net, sizes = Net(), (2, 3, 9, 10)[axis:]
+    scale, bias = net.constant(net.rng.normal(0, 1, sizes)), net.constant(net.rng.normal(0, 1, sizes))
+    result = net.op(f"LayerNormalization <axis = {axis}> ({net.coded('x', 0.05, 20)}, {scale}, {bias})")
+    proto = net.proto(IMAGE, net.coded(result, STEP, 100))
+    program = lowered(proto, profile)
+    assert steps(program) == ["Quantize", "Reshape", "LayerNorm", "Reshape", "Dequantize"]
+    assert_same_outputs(program, proto, within=STEP)
+    (step,) = (step for step in program.instructions if isinstance(step, LayerNorm))
+    assert program.slots[step.inputs[0]].shape[-1] == np.prod(sizes)
+
+
+def test_scales_of_several_axes_may_be_one_for_a_channel() -> None:
+    net = Net()
+    scale = net.constant(net.rng.normal(0, 1, (3, 1, 1)))
+    result = net.op(f"LayerNormalization <axis = 1> ({net.coded('x', 0.05, 20)}, {scale})")
+    proto = net.proto(IMAGE, net.coded(result, STEP, 100))
+    assert_same_outputs(lowered(proto), proto, within=STEP)
+
+
 def test_a_relu_behind_it_is_its_clamp() -> None:
     net = Net()
     result = net.op(f"Relu ({norm(net, net.coded('x', 0.05, 20), 10)})")
@@ -103,15 +126,50 @@ def test_codes_differ_rarely_from_onnx_runtimes_float_kernel() -> None:
     assert wrong < 2e-4 * total
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("axis", [-1, -2, 1, 0])
+def test_rows_with_a_mean_square_of_1(axis: int, profile: Profile) -> None:
+    """The zero point of the input counts: the mean stays."""
+    net = Net()
+    scale = net.constant(net.rng.normal(0, 1, (2, 3, 9, 10)[axis:]))
+    result = net.op(
+        f"RMSNormalization <axis = {axis}, epsilon = 0.001> ({net.coded('x', 0.05, 20)}, {scale})"
+    )
+    proto = net.proto(IMAGE, net.coded(result, STEP, 100), opset=23)
+    program = lowered(proto, profile)
+    assert [name for name in steps(program) if name != "Reshape"] == ["Quantize", "LayerNorm", "Dequantize"]
+    (step,) = (step for step in program.instructions if isinstance(step, LayerNorm))
+    assert not step.centred
+    assert_same_outputs(program, proto, within=STEP)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("axis", [-1, 1, 2])
+def test_rows_of_length_1(axis: int, profile: Profile) -> None:
+    """The axis is laid out last."""
+    net, step = Net(), 0.008
+    result = net.op(f"LpNormalization <axis = {axis}> ({net.coded('x', 0.05, 20)})")
+    proto = net.proto(IMAGE, net.coded(result, step, 128))
+    program = lowered(proto, profile)
+    assert "LayerNorm" in steps(program) and "Float" not in steps(program)
+    assert_same_outputs(program, proto, within=step)
+
+
+def test_a_sum_of_magnitudes_of_1_stays_float() -> None:
+    net = Net()
+    result = net.op(f"LpNormalization <p = 1> ({net.coded('x', 0.05, 20)})")
+    proto = net.proto(IMAGE, net.coded(result, 0.008, 128))
+    assert "it adds up magnitudes, not squares" in float_nodes(proto).values()
+
+
 def float_case(name: str) -> Net:
     """The graph of which the last tensor is normalized, and coded unless it is the case."""
     net = Net()
     x, ones = net.coded("x", 0.05, 20), net.constant(np.ones(10))
-    square = net.constant(np.ones((9, 10)))
     computed = net.op(f"ReduceMax <axes = [0, 1, 2], keepdims = 0> ({x})")
     lines = {
-        "several axes": f"LayerNormalization <axis = 2> ({x}, {square})",
-        "another axis of several": f"LayerNormalization <axis = -2> ({x}, {square})",
+        "another shape": f"LayerNormalization <axis = 1> ({x}, {net.constant(np.ones((2, 1, 1)))})",
+        "one for each image": f"LayerNormalization ({x}, {net.constant(np.ones((2, 1, 1, 10)))})",
         "computed scale": f"LayerNormalization ({x}, {computed})",
         "computed bias": f"LayerNormalization ({x}, {ones}, {computed})",
         "no codes before it": f"LayerNormalization (x, {ones})",
@@ -124,8 +182,8 @@ def float_case(name: str) -> Net:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("several axes", "it normalizes over several axes"),
-        ("another axis of several", "it normalizes over several axes"),
+        ("another shape", "it has parameters of float32 and shape [2, 1, 1]"),
+        ("one for each image", "it has parameters of float32 and shape [2, 1, 1, 10]"),
         ("computed scale", "one of its parameters is computed"),
         ("computed bias", "one of its parameters is computed"),
         ("no codes before it", "its input is not quantized"),

@@ -33,6 +33,7 @@ def emit_layer_norm(work: Work, out: Emitter) -> None:
             shift=shift,
             epsilon=epsilon,
             whole_epsilon=whole_epsilon,
+            centre=-1 if step.centred else out.stored_zero_point(source),
             zero_point=out.stored_zero_point(work.output),
             low=step.low + stored,
             high=step.high + stored,

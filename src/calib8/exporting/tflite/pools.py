@@ -16,6 +16,7 @@ from calib8.program.instructions import (
     ArgMax,
     ArgMin,
     AveragePool,
+    GroupNorm,
     LayerNorm,
     MaxPool,
     Mean,
@@ -172,8 +173,8 @@ def softmax(builder: Builder, step: Softmax) -> None:
     builder.operator("SOFTMAX", [builder.tensor(step.inputs[0])], [builder.tensor(step.outputs[0])], beta=1.0)
 
 
-def layer_norm(builder: Builder, step: LayerNorm) -> None:
-    """Rows with mean 0 and spread 1.
+def normalized(builder: Builder, step: LayerNorm | GroupNorm) -> None:
+    """Rows or groups of channels with mean 0 and spread 1.
 
     Raises:
         NoFormError: TensorFlow Lite has no operator for them.

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.ops.questions import is_standard
 from calib8.program.instructions import Add, AveragePool, Instruction, MatMul, Mean, Mul, Sub, Weighted
+from calib8.program.lower import emit_norms
 from calib8.program.lower.builder import Builder, values_read
 from calib8.program.lower.canonical import canonical_qdq
 from calib8.program.lower.finish import Draft, finished, live_draft
@@ -136,6 +137,8 @@ def _emitter(builder: Builder, node: ir.Node) -> Emit:
     Raises:
         NoFormError: nothing does, or not from such inputs.
     """
+    if emit_norms.begins_rows(builder, node):
+        return emit_norms.rows_spelled_out
     if not is_standard(node) or node.op_type not in EMIT:
         raise NoFormError("the op has no integer form")
     read = [value for value in node.inputs if value is not None and value in builder.forms]

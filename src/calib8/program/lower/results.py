@@ -50,7 +50,13 @@ def coded_source(builder: Builder, node: ir.Node) -> Coded:
     return source
 
 
-def deliver(builder: Builder, node: ir.Node, order: Order, make: Callable[[Target], Instruction]) -> None:
+def deliver(
+    builder: Builder,
+    node: ir.Node,
+    order: Order,
+    make: Callable[[Target], Instruction],
+    together: Sequence[ir.Node] = (),
+) -> None:
     """One instruction per kind of codes that quantizers make of a node's result, behind its Relu or Clip.
 
     Other readers of the result are float nodes, which compute it once more.
@@ -60,6 +66,7 @@ def deliver(builder: Builder, node: ir.Node, order: Order, make: Callable[[Targe
         node: whose first output it is.
         order: how the result lies.
         make: builds the instruction.
+        together: all nodes that the instruction carries out, where there are others before this one.
 
     Raises:
         NoFormError: no quantizer reads its result.
@@ -67,7 +74,7 @@ def deliver(builder: Builder, node: ir.Node, order: Order, make: Callable[[Targe
     tail = tail_of(node.outputs[0])
     if not tail.kinds:
         raise NoFormError(NO_QUANTIZER)
-    name = step_name(node, *tail.activations)
+    name = step_name(*(together or (node,)), *tail.activations)
     for kind in tail.kinds:
         builder.steps.append(make(target_of(builder, tail, kind, order, name)))
     builder.fused.update(tail.activations)

@@ -12,6 +12,7 @@ computes, in NumPy. ``calib8.program.instructions`` lists all of them.
     elementwise      sums, products, the larger and the smaller code, tables, sums to codes
     pools            windows and whole axes
     layer_norm       rows with mean 0 and spread 1
+    group_norm       groups of channels with mean 0 and spread 1 over an image
     softmax, resize  as they say
     moves            codes moved, not changed
     constant         codes that never change

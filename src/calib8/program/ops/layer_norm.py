@@ -1,6 +1,7 @@
 """Rows of codes brought to mean 0 and spread 1, then scaled and shifted per channel.
 
     t[i] = n·q[i] − Σq,   V = n·Σq² − (Σq)²         of the n codes of a row; zero points cancel
+    t[i] = n·(q[i] − z),  V = n·Σ(q − z)²           where the mean stays (``centred`` is False)
 
     FloatNorm   r = fl(1 / sqrt(V + ε)), of float64 numbers
                 y[i] = rint(fl(fl(fl(t[i]·r)·factor[i]) + offset[i])) + z_y                     float32
@@ -8,12 +9,14 @@
                 u[i] = (t[i]·R + 2^(30 − k)) >> (31 − k)                    22 fraction bits
                 y[i] = ((u[i]·multiplier[i] + offset[i]·2^30 + 2^(h − 1)) >> h) + z_y,   h = shift[i]
 
-(x − mean) / sqrt(variance + epsilon) is t / sqrt(V + ε) with ε = epsilon·n² / s_x². A row of equal codes has
-V = 0 and t = 0; then r and u are 0, whatever ε is.
+(x − mean) / sqrt(variance + epsilon) is t / sqrt(V + ε) with ε = epsilon·n² / s_x², and so is x divided by
+sqrt(mean of x² + epsilon) where the mean stays. A row of equal codes, or of zero points, has V = 0 and t = 0;
+then r and u are 0, whatever ε is.
 
 With n ≤ 2^16 codes of 8 bits: |t| ≤ 255·(n − 1) < 2^24, a float32 number; Σq² < 2^32 for stored codes;
 V ≤ (255·n / 2)² < 2^46, a float64 number. By Samuelson's inequality t² ≤ (n − 1)·V, so |t|·r < 2^8. W < 2^63,
 so k is −1 … 22; R < 2^31, |t|·R < 2^55, |u| ≤ 2^30, and the sum before the last shift stays below 2^63.
+Where the mean stays, n ≤ 2^15, V ≤ (255·n)² < 2^46 and t² ≤ n·V, so all of that holds too.
 """
 
 from __future__ import annotations
@@ -40,18 +43,27 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class LayerNorm(Instruction):
-    """Rows of the last axis with mean 0 and spread 1, times a factor and plus an offset per channel."""
+    """Rows of the last axis with mean 0 and spread 1, times a factor and plus an offset per channel.
+
+    Attributes:
+        rule: factors and offsets.
+        low, high: clamp of the codes.
+        centred: the mean is subtracted; else rows get a mean square of 1.
+    """
 
     rule: NormRule
     low: int
     high: int
+    centred: bool = True
 
 
 def layer_norm(step: LayerNorm, operands: Sequence[Operand], output: Slot) -> Array:
     """Codes of the rows; an output that its scale cannot hold saturates."""
     (x,) = operands
     codes = x.data.astype(np.int64)
-    count, total = codes.shape[-1], codes.sum(axis=-1, keepdims=True)
+    if not step.centred:
+        codes = codes - x.slot.zero_point
+    count, total = codes.shape[-1], codes.sum(axis=-1, keepdims=True) * int(step.centred)
     centred = count * codes - total
     spread = count * (codes * codes).sum(axis=-1, keepdims=True) - total * total
     if isinstance(step.rule, FixedNorm):
@@ -74,8 +86,8 @@ def _float(rule: FloatNorm, centred: Ints, spread: Ints) -> Array:
 def _fixed(rule: FixedNorm, centred: Ints, spread: Ints) -> Ints:
     """Steps of the output."""
     wide = (np.where(spread == 0, 1, spread) << NORM_EPSILON_BITS) + rule.epsilon
-    k = (62 - _bit_length(wide)) >> 1
-    root = _floor_of_root(np.where(k < 0, wide >> 2, wide << (2 * np.maximum(k, 0))))
+    k = (62 - bit_length(wide)) >> 1
+    root = floor_of_root(np.where(k < 0, wide >> 2, wide << (2 * np.maximum(k, 0))))
     values = (centred * (((1 << 61) - 1) // root) + (np.int64(1) << (30 - k))) >> (31 - k)
     shift = rule.shift.astype(np.int64)
     sums = values * rule.multiplier + (rule.offset.astype(np.int64) << NORM_OFFSET_BITS)
@@ -83,14 +95,14 @@ def _fixed(rule: FixedNorm, centred: Ints, spread: Ints) -> Ints:
     return steps
 
 
-def _bit_length(numbers: Ints) -> Ints:
+def bit_length(numbers: Ints) -> Ints:
     """Of positive numbers below 2^63."""
     length = np.frexp(numbers.astype(np.float64))[1].astype(np.int64)
     exact: Ints = length - (numbers >> (length - 1) == 0)  # float64 may have rounded up to a power of two
     return exact
 
 
-def _floor_of_root(numbers: Ints) -> Ints:
+def floor_of_root(numbers: Ints) -> Ints:
     """Of numbers from 2^60 to 2^62."""
     root = np.sqrt(numbers.astype(np.float64)).astype(np.int64)
     root = root - (root * root > numbers)

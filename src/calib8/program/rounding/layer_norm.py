@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from calib8.errors import UnsupportedModelError
 from calib8.fixedpoint import INT32_MAX
+from calib8.ops.limits import LONGEST_ROW, LONGEST_ROW_AROUND_0
 from calib8.program.rules import (
     F32,
-    NORM_CHANNELS_MAX,
     NORM_EPSILON_BITS,
     NORM_OFFSET_BITS,
     NORM_VALUE_BITS,
@@ -33,7 +33,14 @@ MOST_EPSILON: Final = 1 << 62
 
 
 def norm_rule(
-    profile: Profile, x_scale: float, y_scale: float, scale: F32, bias: F32, epsilon: float
+    profile: Profile,
+    x_scale: float,
+    y_scale: float,
+    scale: F32,
+    bias: F32,
+    epsilon: float,
+    *,
+    centred: bool = True,
 ) -> NormRule:
     """How rows of codes become codes of rows with mean 0 and spread 1, scaled and shifted.
 
@@ -41,14 +48,16 @@ def norm_rule(
         profile: the rounding profile.
         x_scale, y_scale: of the input and of the output; the input's zero point cancels.
         scale, bias: float32 [channels].
-        epsilon: what is added to the variance, in squares of real numbers.
+        epsilon: what is added to the variance, or to the mean square, in squares of real numbers.
+        centred: the mean is subtracted; else rows may be half as long.
 
     Raises:
         UnsupportedModelError: rows, scales or parameters out of range.
     """
     count = scale.size
-    if count > NORM_CHANNELS_MAX:
-        raise _out_of_range(f"a row of {count} values (limit 2^16)")
+    limit = LONGEST_ROW if centred else LONGEST_ROW_AROUND_0
+    if count > limit:
+        raise _out_of_range(f"a row of {count} values (limit 2^{limit.bit_length() - 1})")
     steps = epsilon * count * count / (x_scale * x_scale)
     if not 0 <= steps < np.inf:
         raise _out_of_range(f"epsilon {epsilon:.3g} at input scale {x_scale:.3g}")

@@ -2,9 +2,11 @@
 
     all       TwoSidedRescale and CurveRescale of what the profile has
     onnx      FloatRescale, FloatProduct, FloatSum, DequantizedSum, FloatAverage, TableSoftmax of float32,
-              FloatNorm
-    tflite    FixedRescale double or away, ScaledSum, AlignedSums, CodeAverage, FixedSoftmax, FixedNorm
-    single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers, FixedNorm
+              FloatNorm, FloatGroupNorm
+    tflite    FixedRescale double or away, ScaledSum, AlignedSums, CodeAverage, FixedSoftmax, FixedNorm,
+              FixedGroupNorm
+    single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers, FixedNorm,
+              FixedGroupNorm
 
 LinearAxis and Quantize belong to a profile by their type of fraction and their rounding. What reads 16-bit
 codes has, in ``tflite``, all roundings of FixedRescale, and AlignedSum too: of a TFLite file those of
@@ -25,6 +27,8 @@ from calib8.program import instructions as op
 from calib8.program import rules
 from calib8.program.ops.step import Step
 from calib8.program.rules import Profile
+from calib8.program.verify import norms
+from calib8.program.verify.ranges import MULTIPLIER_MAX, check_range
 from calib8.type_texts import a_type
 
 PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
@@ -44,6 +48,8 @@ PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     rules.TableSoftmax: ("onnx", "single"),
     rules.FloatNorm: ("onnx",),
     rules.FixedNorm: ("tflite", "single"),
+    rules.FloatGroupNorm: ("onnx",),
+    rules.FixedGroupNorm: ("tflite", "single"),
     rules.LinearAxis: ("onnx", "tflite", "single"),
 }
 """Rule → profiles that use it."""
@@ -79,7 +85,6 @@ LINEAR_ROUNDING: Final[dict[Profile, tuple[str, ...]]] = {
 """Profile → roundings of its ResizeLinear."""
 
 MULTIPLIER_MIN: Final = 1 << 30
-MULTIPLIER_MAX: Final = (1 << 31) - 1
 INT16_MAX: Final = (1 << 15) - 1
 MEAN_MULTIPLIER_MIN: Final = 1 << 29
 """TFLite divides the multiplier of a Mean by the count and keeps what is left of its bits."""
@@ -102,9 +107,6 @@ SOFTMAX_FRACTION_BITS: Final = 16
 SOFTMAX_FACTOR_MAX: Final = 1 << 37
 SOFTMAX_CLASSES_MAX: Final = 1 << 20
 """Sums of that many integer exponentials, times the factor, stay within int64."""
-
-NORM_EPSILON_MAX: Final = 1 << 62
-"""With the largest spread, below 2^62, it stays below 2^63."""
 
 LINEAR_ONE: Final = 1 << 10
 """1 as a fraction of an integer LinearAxis."""
@@ -164,7 +166,7 @@ def _check_fixed_rescale(step: Step, rule: rules.FixedRescale, *, signed: bool =
         raise step.error(
             f"has the multiplier {bad[0]}", f"Multipliers are 0 or in {least} … {MULTIPLIER_MAX}"
         )
-    _check_range(step, "shift", rule.shift, MIN_SHIFT, MAX_SHIFT)
+    check_range(step, "shift", rule.shift, MIN_SHIFT, MAX_SHIFT)
 
 
 def _check_two_sided(step: Step, rule: rules.TwoSidedRescale) -> None:
@@ -183,16 +185,16 @@ def _check_two_sided(step: Step, rule: rules.TwoSidedRescale) -> None:
 
 def _check_curve(step: Step, rule: rules.CurveRescale) -> None:
     _check_rule(step, rule.steps)
-    _check_range(step, "segment shift", rule.shift, 0, rules.CURVE_SHIFT_MAX)
+    check_range(step, "segment shift", rule.shift, 0, rules.CURVE_SHIFT_MAX)
     last = (INT16_MAX + 1 >> rule.shift) - rules.CURVE_SEGMENTS
-    _check_range(step, "first segment", rule.first, -(INT16_MAX + 1 >> rule.shift), last)
+    check_range(step, "first segment", rule.first, -(INT16_MAX + 1 >> rule.shift), last)
     for array, what in ((rule.value, "values"), (rule.slope, "slopes"), (rule.bend, "bends")):
         if array.shape != (rules.CURVE_SEGMENTS,):
             raise step.error(f"has {what} of shape {list(array.shape)}", f"Give [{rules.CURVE_SEGMENTS}]")
     steepest = np.abs(rule.slope.astype(np.int32)) + np.abs(rule.bend.astype(np.int32))
-    _check_range(step, "slope and bend", steepest, 0, INT16_MAX)
-    _check_range(step, "slope before the first segment", rule.below, -INT16_MAX, INT16_MAX)
-    _check_range(step, "slope behind the last segment", rule.above, -INT16_MAX, INT16_MAX)
+    check_range(step, "slope and bend", steepest, 0, INT16_MAX)
+    check_range(step, "slope before the first segment", rule.below, -INT16_MAX, INT16_MAX)
+    check_range(step, "slope behind the last segment", rule.above, -INT16_MAX, INT16_MAX)
 
 
 def _check_length(step: Step, parameters: npt.NDArray[Any], what: str) -> None:
@@ -206,13 +208,6 @@ def _check_length(step: Step, parameters: npt.NDArray[Any], what: str) -> None:
     if parameters.ndim != 1 or parameters.size not in allowed:
         wanted = " or ".join(f"[{size}]" for size in sorted(allowed))
         raise step.error(f"has {what} of shape {list(parameters.shape)}", f"Give {wanted}")
-
-
-def _check_range(step: Step, what: str, values: npt.ArrayLike, low: int, high: int) -> None:
-    array = np.asarray(values)
-    bad = array[(array < low) | (array > high)]
-    if bad.size:
-        raise step.error(f"has the {what} {bad.reshape(-1)[0]}", f"It must be in {low} … {high}")
 
 
 def _check_float32(step: Step, what: str, value: float, *, signed: bool = False) -> None:
@@ -259,18 +254,18 @@ def _check_scaled_sum(step: Step, rule: rules.ScaledSum) -> None:
         raise step.error(f"has the left shift {rule.left_shift}", f"It must be {left}")
     for what, (multiplier, shift) in (("left", rule.lhs), ("right", rule.rhs), ("output", rule.output)):
         if multiplier != 0:
-            _check_range(step, f"{what} multiplier", multiplier, MULTIPLIER_MIN, MULTIPLIER_MAX)
+            check_range(step, f"{what} multiplier", multiplier, MULTIPLIER_MIN, MULTIPLIER_MAX)
         # Inputs are scaled by at most one half, which keeps their sum in 28 bits.
         highest = MAX_SHIFT if what == "output" else 0
-        _check_range(step, f"{what} shift", shift, MIN_SHIFT, highest)
+        check_range(step, f"{what} shift", shift, MIN_SHIFT, highest)
 
 
 def _check_aligned_sum(step: Step, rule: rules.AlignedSum) -> None:
-    _check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
+    check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
     low, high = (ALIGNED_SUMS_MIN, ALIGNED_SUMS_MAX) if _reads_wide(step) else (ALIGNED_MIN, ALIGNED_MAX)
     least = 0 if rule.shift == MAX_RIGHT_SHIFT else low
-    _check_range(step, "larger multiplier", max(rule.lhs, rule.rhs), least, high)
-    _check_range(step, "smaller multiplier", min(rule.lhs, rule.rhs), 0, high)
+    check_range(step, "larger multiplier", max(rule.lhs, rule.rhs), least, high)
+    check_range(step, "smaller multiplier", min(rule.lhs, rule.rhs), 0, high)
 
 
 def _check_aligned_sums(step: Step, rule: rules.AlignedSums) -> None:
@@ -280,19 +275,19 @@ def _check_aligned_sums(step: Step, rule: rules.AlignedSums) -> None:
             raise step.error(
                 f"has {what} parameters of shape {list(array.shape)}", f"Give all as [1] or [{channels}]"
             )
-    _check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
+    check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
     larger, smaller = np.maximum(rule.lhs, rule.rhs), np.minimum(rule.lhs, rule.rhs)
     at_limit = rule.shift == MAX_RIGHT_SHIFT
-    _check_range(step, "larger multiplier", larger[~at_limit], ALIGNED_SUMS_MIN, ALIGNED_SUMS_MAX)
-    _check_range(step, "larger multiplier", larger[at_limit], 0, ALIGNED_SUMS_MAX)
-    _check_range(step, "smaller multiplier", smaller, 0, ALIGNED_SUMS_MAX)
+    check_range(step, "larger multiplier", larger[~at_limit], ALIGNED_SUMS_MIN, ALIGNED_SUMS_MAX)
+    check_range(step, "larger multiplier", larger[at_limit], 0, ALIGNED_SUMS_MAX)
+    check_range(step, "smaller multiplier", smaller, 0, ALIGNED_SUMS_MAX)
 
 
 def _check_fixed_softmax(step: Step, rule: rules.FixedSoftmax) -> None:
-    _check_range(step, "multiplier", rule.multiplier, MULTIPLIER_MIN, MULTIPLIER_MAX)
-    _check_range(step, "shift", rule.shift, 0, SOFTMAX_SHIFT_MAX)
+    check_range(step, "multiplier", rule.multiplier, MULTIPLIER_MIN, MULTIPLIER_MAX)
+    check_range(step, "shift", rule.shift, 0, SOFTMAX_SHIFT_MAX)
     lowest = -(MULTIPLIER_MAX >> rule.shift)  # so that (q − max) << shift fits int32
-    _check_range(step, "diff_min", rule.diff_min, lowest, 0)
+    check_range(step, "diff_min", rule.diff_min, lowest, 0)
     low = np.iinfo(step.output.dtype).min
     if step.output.scale != 1 / 256 or step.output.zero_point != low:
         raise step.error(
@@ -311,41 +306,13 @@ def _check_table_softmax(step: Step, rule: rules.TableSoftmax) -> None:
         raise step.error("has a table with negative or infinite entries or 0 at its end", "Give exponentials")
     if not integers:
         _check_float32(step, "factor", float(rule.factor))
-        _check_range(step, "number of fraction bits", rule.fraction_bits, 0, 0)
+        check_range(step, "number of fraction bits", rule.fraction_bits, 0, 0)
         return
-    _check_range(step, "table entry", table, 0, SOFTMAX_ONE)
-    _check_range(step, "factor", rule.factor, 0, SOFTMAX_FACTOR_MAX)
-    _check_range(step, "number of classes", step.output.shape[-1], 1, SOFTMAX_CLASSES_MAX)
+    check_range(step, "table entry", table, 0, SOFTMAX_ONE)
+    check_range(step, "factor", rule.factor, 0, SOFTMAX_FACTOR_MAX)
+    check_range(step, "number of classes", step.output.shape[-1], 1, SOFTMAX_CLASSES_MAX)
     bits = SOFTMAX_FRACTION_BITS
-    _check_range(step, "number of fraction bits", rule.fraction_bits, bits, bits)
-
-
-def _check_float_norm(step: Step, rule: rules.FloatNorm) -> None:
-    _check_rows(step, (rule.factor, "factors"), (rule.offset, "offsets"))
-    for array, what in ((rule.factor, "factor"), (rule.offset, "offset")):
-        bad = array[~np.isfinite(array)]
-        if bad.size:
-            raise step.error(f"has the {what} {bad[0]}", "It must be finite")
-    if rule.epsilon < 0:
-        raise step.error(f"has the epsilon {rule.epsilon:.6g}", "It must not be below 0")
-
-
-def _check_fixed_norm(step: Step, rule: rules.FixedNorm) -> None:
-    arrays = ((rule.multiplier, "multipliers"), (rule.offset, "offsets"), (rule.shift, "shifts"))
-    _check_rows(step, *arrays)
-    _check_range(step, "multiplier", rule.multiplier, -MULTIPLIER_MAX, MULTIPLIER_MAX)
-    _check_range(step, "offset", rule.offset, -MULTIPLIER_MAX, MULTIPLIER_MAX)
-    _check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
-    _check_range(step, "epsilon", rule.epsilon, 0, NORM_EPSILON_MAX)
-
-
-def _check_rows(step: Step, *arrays: tuple[npt.NDArray[Any], str]) -> None:
-    """One parameter of each kind per channel, and no longer rows than a LayerNorm takes."""
-    channels = step.output.shape[-1]
-    _check_range(step, "number of channels", channels, 1, rules.NORM_CHANNELS_MAX)
-    for array, what in arrays:
-        if array.shape != (channels,):
-            raise step.error(f"has {what} of shape {list(array.shape)}", f"Give [{channels}]")
+    check_range(step, "number of fraction bits", rule.fraction_bits, bits, bits)
 
 
 def _check_linear_axis(step: Step, axis: rules.LinearAxis) -> None:
@@ -376,8 +343,7 @@ CHECKS: Final[dict[type, Callable[[Step, Any], None]]] = {
     rules.FloatAverage: _check_float_average,
     rules.FixedSoftmax: _check_fixed_softmax,
     rules.TableSoftmax: _check_table_softmax,
-    rules.FloatNorm: _check_float_norm,
-    rules.FixedNorm: _check_fixed_norm,
+    **norms.CHECKS,
     rules.LinearAxis: _check_linear_axis,
 }
 """Rule → the check of its values; a CodeAverage has none."""
