@@ -107,6 +107,8 @@ def others(profile: Profile) -> dict[str, Program]:
     found["Dequantize of 16 bits"] = single(
         op.Dequantize, [wide("x", 1, 5, 3)], plain("y", 1, 3, 5), profile, axes=(0, 2, 1)
     )
+    values = rng.integers(-32768, 32768, (2, 3)).astype(np.int16)
+    found["Constant of 16 bits"] = with_step(single(op.Constant, [x], y, profile, values=values), inputs=())
     return found
 
 
@@ -119,7 +121,7 @@ WIDE: dict[tuple[str, Profile], Program] = {
 """(What, profile) → a sound program of one instruction."""
 
 NARROW = [
-    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "Constant", "GroupNorm", "LayerNorm", "MatMul"),
+    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "GroupNorm", "LayerNorm", "MatMul"),
     *("Maximum", "Mean", "Minimum", "ReduceMax", "ReduceMin", "Requantize", "ResizeLinear", "Softmax"),
 ]
 """Examples whose instructions have 8-bit codes alone."""
