@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from calib8.errors import NoFormError
 from calib8.exporting.tflite.layers import weight_scales
-from calib8.program.instructions import Add, Instruction, Lookup, Mul, Pad, Sub, Weighted
+from calib8.program.instructions import Add, Constant, Instruction, Lookup, Mul, Pad, Sub, Weighted
 from calib8.program.program import Program, Slot
 from calib8.program.rounding.linear import layer_rescale, product_rule, sum_rule
 from calib8.program.rules import FixedRescale
@@ -58,6 +58,9 @@ def _step(old: Sequence[Slot], new: Sequence[Slot], step: Instruction) -> Instru
     numbers = (*step.inputs, *step.outputs)
     if all(old[number] is new[number] for number in numbers):
         return step
+    if isinstance(step, Constant):
+        [number] = step.outputs
+        return replace(step, values=_codes(step.values, old[number], new[number]))
     x, y = (old[step.inputs[0]], new[step.inputs[0]]), (old[step.outputs[0]], new[step.outputs[0]])
     names = {field.name for field in fields(step)}
     changed: dict[str, Any] = {
