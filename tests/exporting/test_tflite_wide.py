@@ -20,7 +20,11 @@ from calib8.session import InferenceSession
 from calib8.tflite.read import parse
 from calib8.tflite.write import serialize
 
-PROGRAMS = {name: program for (name, profile), program in WIDE.items() if profile == "tflite"}
+PROGRAMS = {
+    name: program
+    for (name, profile), program in WIDE.items()
+    if profile == "tflite" and not isinstance(program.instructions[0], op.Constant)  # the result of the model
+}
 
 
 def has_function(program: Program) -> bool:
