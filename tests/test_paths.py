@@ -53,7 +53,7 @@ def test_saving_to_a_number() -> None:
     found = calib8.quantize(MODEL, DATA, method="minmax")
     assert found.calibration is not None
     for save in (found.save, found.table.save, found.calibration.statistics.save):
-        with pytest.raises(Calib8Error, match=r"type int|a int") as caught:
+        with pytest.raises(Calib8Error, match=r"type int|an int") as caught:
             save(FIVE)
         assert isinstance(caught.value, UsageError | OutputError)
 

@@ -183,13 +183,13 @@ def test_levit_resizes_to_more() -> None:
 @pytest.mark.parametrize(
     ("make", "given", "message"),
     [
-        (preset.from_timm, 3, "a int is no recipe of timm"),
+        (preset.from_timm, 3, "an int is no recipe of timm"),
         (preset.from_timm, {**TIMM, "input_size": (4, 8, 8)}, "takes 4 channels"),
         (preset.from_timm, {**TIMM, "crop_mode": "border"}, "has the crop_mode 'border'"),
         (preset.from_timm, {**TIMM, "crop_mode": "odd"}, "has the crop_mode 'odd'"),
         (preset.from_timm, {**TIMM, "input_size": (3, 40, 48)}, "has an input of 40×48"),
         (preset.from_timm, {**TIMM, "interpolation": "random"}, "resamples by 'random'"),
-        (preset.from_torchvision, object(), "a object is no recipe of torchvision"),
+        (preset.from_torchvision, object(), "an object is no recipe of torchvision"),
         (preset.from_torchvision, composed(step("RandomCrop")), "has the transform RandomCrop"),
         (preset.from_torchvision, composed(step("Resize", size=8, max_size=9)), "resizes to a max_size"),
         (
@@ -224,7 +224,7 @@ def test_levit_resizes_to_more() -> None:
         (preset.from_huggingface, {**VIT, "size": 224}, "has the size 224, a square or the short side"),
         (preset.from_huggingface, {**VIT, "image_std": None}, "that it does not tell"),
         (preset.from_huggingface, {**VIT, "size": None}, "resizes to a size that it does not tell"),
-        (preset, 3, "is a int, not the name of a preset"),
+        (preset, 3, "is an int, not the name of a preset"),
         (
             preset.from_huggingface,
             {**VIT, "size": {"shortest_edge": 800, "longest_edge": 1333}},

@@ -51,7 +51,7 @@ def test_a_plan_of_pixels(digits_int8: Path, tmp_path: Path) -> None:
         ({"until": ["x"]}, "until='x': .*not a TFLite model"),
         ({"until": "x"}, "until='x': .*not a TFLite model"),
         ({"pixels": "toaster"}, "toaster"),
-        ({"pixels": 3}, "pixels: is a int. Give a Preprocess"),
+        ({"pixels": 3}, "pixels: is an int. Give a Preprocess"),
         ({"profile": "soft"}, "soft"),
     ],
 )

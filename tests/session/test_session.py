@@ -298,7 +298,7 @@ def test_files_that_are_no_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", [None, 3, bytearray(b"x")])
 def test_what_is_no_source_of_a_model(source: Any) -> None:
     kind = type(source).__name__
-    with pytest.raises(UsageError, match=f"model: is a {kind}. Give a path, a ModelProto, .* or a Plan"):
+    with pytest.raises(UsageError, match=f"model: is an? {kind}. Give a path, a ModelProto, .* or a Plan"):
         InferenceSession(source)
 
 
