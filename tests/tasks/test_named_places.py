@@ -41,6 +41,23 @@ def test_boxes_and_scores_that_are_exchanged() -> None:
         head_of(detector, ("boxes", scores, 0, None, 0, 0), ("scores", boxes, 1, None, 0, 0))
 
 
+def test_a_background_is_no_score() -> None:
+    """Where the rest of an output that was named in part are scores too."""
+    detector = written.ultra_face()
+    scores, boxes = detector.names
+    box: Given = ("boxes", boxes, 1, None, 0, 0)
+    whole = meaning(("scores", scores, 0, 2, 0, 2), box)
+    for first, right in ((0, False), (1, True)):
+        [part] = meaning(("scores", scores, 0, 2, first, first + 1)).branches[0].pieces
+        named = replace(whole, said=((part, "scores"),))
+        if right:
+            head = find_detection_head(detector.names, detector.outputs, SIZE, named)
+            finds_the_objects(detector.outputs, head, kinds=[0, 0, 0])
+        else:
+            with pytest.raises(UsageError, match="is not read by the judge of boxes"):
+                find_detection_head(detector.names, detector.outputs, SIZE, named)
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [

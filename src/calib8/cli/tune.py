@@ -247,7 +247,8 @@ def _say(terminal: Terminal, model: Path, found: Tuning) -> None:
     terminal.say(f"{percent(found.best.cost)} of the MACs in float, {which}")
     if found.best.spots:
         told = f"{count(len(found.best.spots), 'tensor')} with 16-bit codes: {', '.join(found.best.spots)}"
-        terminal.say(f"{told}; {percent(found.best.wide)} of the MACs read them, and are done twice")
+        twice = f"; {percent(found.best.wide)} of the MACs read them, and are done twice"
+        terminal.say(told + twice * (found.best.wide > 0.0))
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (found.path, model_bytes_on_disk(found.path)))
 
 

@@ -65,6 +65,7 @@ def find_detection_head(
     places = places_by_shape(shown) if places is None else places
     if places is None:
         raise _unknown(shown, _why_unknown(shown))
+    places = _with_background(places, shown)
     if meaning is not None:
         check_places(meaning, places, shown)
     if places.layout == "pair":
@@ -116,15 +117,23 @@ def _strides(places: Places, shown: Shown) -> DetectionHead:
     )  # fmt: skip
 
 
+def _with_background(places: Places, shown: Shown) -> Places:
+    """Boxes and scores as outputs of their own: which class is the background, if the numbers tell."""
+    if places.layout != "pair" or places.background is not None:
+        return places
+    box, score = places.outputs
+    _, background = _scores(shown.parts[score].reshape(len(shown.parts[box]), -1))
+    return replace(places, background=background)
+
+
 def _pair(places: Places, shown: Shown) -> DetectionHead:
     """Boxes and scores as outputs of their own."""
     box, score = places.outputs
     table, name, size = shown.parts[box], shown.names[box], shown.size
     rows = len(table)
-    scores, background = _scores(shown.parts[score].reshape(rows, -1))
-    background = background if places.background is None else places.background
+    scores, _ = _scores(shown.parts[score].reshape(rows, -1))
     head = DetectionHead(
-        "pair", size, places.outputs, scores=scores, background=background, extra=places.extra,
+        "pair", size, places.outputs, scores=scores, background=places.background, extra=places.extra,
         nms=_NMS_OF_PAIRS,
     )  # fmt: skip
     if places.extra and len(blaze_priors(size)) == rows:
