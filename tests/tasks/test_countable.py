@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from test_evaluate_tasks import HEIGHT, PLAIN, WIDTH, embedder
 from test_truths import coco
 
+import calib8
 from calib8.data.preprocess import Preprocess
 from calib8.errors import DataError
 from calib8.tasks.countable import check_identities, why_no_pairs
@@ -138,3 +140,24 @@ def test_identities_without_a_pair() -> None:
             check_identities(task, [1, None, 1])
     check_identities("classify", [1, 1])
     check_identities("embed", [])
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_identities_that_tell_no_pair(tmp_path: Path, alike: bool) -> None:
+    folder, rng = tmp_path / "people", np.random.default_rng(1)
+    folder.mkdir()
+    for number in range(4):
+        pixels = rng.integers(0, 256, (HEIGHT, WIDTH, 3))
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number}.png")
+    lines = [f"{number}.png {0 if alike else number}" for number in range(4)]
+    models = [embedder(tmp_path / "float.onnx", 1.0), embedder(tmp_path / "blind.onnx", 0.5)]
+    why = "all 4 samples have the label 0" if alike else "each of the 4 samples has a label of its own"
+    (tmp_path / "who.txt").write_text("\n".join(lines))
+    with pytest.raises(DataError, match=why):
+        calib8.evaluate(
+            models, folder, preprocess=PLAIN, task="embed", labels=tmp_path / "who.txt", threads=1
+        )
+    (folder / "labels.txt").write_text("\n".join(lines))  # found, not asked for
+    first, second = calib8.evaluate(models, folder, preprocess=PLAIN, task="embed", threads=1)
+    assert second.task is not None and "cosine" in second.task.against_float
+    assert [why in one for one in first.warnings] == [True]
