@@ -18,7 +18,9 @@ from calib8.model.metadata import read_metadata
 from calib8.repair import enough
 from calib8.repair import spots as ranking
 from calib8.run_report.of_tune import candidates
-from calib8.tuning.trial import Trial
+from calib8.tuning.folder import Folder
+from calib8.tuning.judging import Figures
+from calib8.tuning.trial import Settings, Trial
 from calib8.tuning.tune import Tuning
 from small_models import run
 
@@ -86,6 +88,21 @@ def test_a_folder_goes_on_and_ends_alike(tune: Tune, tmp_path: Path, monkeypatch
     again = tune(one_loud_tensor(), SAMPLES, **ENGINE)
     assert [one.settings for one in again.trials] == [one.settings for one in found.trials]
     assert again.path.read_bytes() == model
+
+
+def test_a_model_is_tried_once_though_spots_fall_away(tmp_path: Path) -> None:
+    """A node in float reads no codes: what it alone would read with 16 bits is no spot any more."""
+    figures = Figures(0.5, 0.5, None, None, 20.0, 8)
+    trial = Trial(Settings("fast", floats=("a",), spots=("s", "t")), figures, 0.1, False, 1.0, ("s",))
+    plain = Trial(Settings("fast"), figures, 0.0, False, 1.0, ("s",))
+    with Folder(tmp_path / "work", {}) as folder:
+        folder.add(trial)
+        folder.add(plain)
+        assert folder.known(Settings("fast", floats=("a",), spots=("s",))) is trial
+        assert folder.known(Settings("fast", spots=("s",))) is None, "its biases are corrected with the spot"
+    with Folder(tmp_path / "work", {}) as folder:
+        assert folder.known(Settings("fast", floats=("a",), spots=("s",))) == trial
+        assert folder.known(Settings("fast", floats=("a",))) is None
 
 
 def test_a_broken_file_of_steps_is_told(tune: Tune, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO
@@ -96,7 +97,9 @@ class Folder:
         except BaseException:
             self._held.close()
             raise
-        self._known = {trial.settings: trial for trial in self.trials}
+        self._known: dict[Settings, Trial] = {}
+        for trial in self.trials:
+            self._remember(trial)
 
     def __enter__(self) -> Folder:
         """Does nothing: it is open."""
@@ -109,7 +112,7 @@ class Folder:
         self._held.close()
 
     def known(self, settings: Settings) -> Trial | None:
-        """The trial of these settings, None where there was none yet."""
+        """The trial of the model that these settings make, None where there was none yet."""
         return self._known.get(settings)
 
     def add(self, trial: Trial) -> None:
@@ -119,8 +122,19 @@ class Folder:
             OutputError: the file cannot be written.
         """
         self.trials.append(trial)
-        self._known[trial.settings] = trial
+        self._remember(trial)
         self.write("trials.jsonl", "".join(f"{one.to_json()}\n" for one in self.trials))
+
+    def _remember(self, trial: Trial) -> None:
+        """Notes what makes its model, which is also what names the spots that remained of those asked for.
+
+        A spot falls away where no coded node reads it. Biases are corrected with the spots that remained,
+        unless the trial has neither floats nor spots of its own: then as the repairs left them.
+        """
+        settings = trial.settings
+        self._known[settings] = trial
+        if settings.floats or settings.spots is not None:
+            self._known.setdefault(replace(settings, spots=trial.spots), trial)
 
     def spend(self, seconds: float) -> None:
         """Notes what all runs took so far.
