@@ -112,7 +112,7 @@ def test_a_bound_that_is_no_number_is_refused(
         InferenceSession(path)
 
 
-@pytest.mark.parametrize("text", ["off", "OFF", "0", ""])
+@pytest.mark.parametrize("text", ["off", "OFF", " off", "no", "False", "none", "0", ""])
 def test_it_can_be_switched_off(
     path: Path, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -303,6 +303,27 @@ def test_a_plan_that_the_engine_refuses_is_made_again(folder: Path, path: Path) 
     np.testing.assert_array_equal(result(InferenceSession(path)), wanted)
 
 
+@pytest.mark.parametrize("pattern", ["*.c8", "*.json"])
+def test_a_file_that_was_copied_over_that_of_another_model_is_made_again(
+    folder: Path, path: Path, tmp_path: Path, pattern: str
+) -> None:
+    """Same ports and shapes, other weights."""
+    plain = result(InferenceSession(path))
+    [first] = folder.glob(pattern)
+    turned = quantized()
+    for tensor in turned.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.INT8:
+            tensor.raw_data = tensor.raw_data[::-1]
+    onnx.save(turned, tmp_path / "turned.onnx")
+    wanted = result(InferenceSession(tmp_path / "turned.onnx"))
+    assert (plain != wanted).any()
+    [second] = set(folder.glob(pattern)) - {first}
+    content = second.read_bytes()
+    second.write_bytes(first.read_bytes())
+    np.testing.assert_array_equal(result(InferenceSession(tmp_path / "turned.onnx")), wanted)
+    assert second.read_bytes() == content
+
+
 def test_a_plan_of_other_ports_is_made_again(folder: Path, path: Path) -> None:
     from calib8.engine.plan_file import load_plan, save_plan
 

@@ -1,6 +1,7 @@
 """The user's cache folder: where it is, which user it must belong to, and how it stays below its bound.
 
-``CALIB8_CACHE`` names another folder, or is ``off``; ``CALIB8_CACHE_MB`` is the bound in megabytes.
+``CALIB8_CACHE`` names another folder, or is ``off`` (or another word of ``OFF``); ``CALIB8_CACHE_MB`` is the
+bound in megabytes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 from calib8.errors import UsageError
 
 FOLDER: Final = "CALIB8_CACHE"
-OFF: Final = ("off", "0", "")
+OFF: Final = ("off", "no", "none", "false", "0", "")
 BOUND: Final = "CALIB8_CACHE_MB"
 DEFAULT_BOUND: Final = "1000"
 
@@ -29,7 +30,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> str | None:
     """The folder, which need not exist; None where it is switched off, or belongs to another user."""
     given = environment.get(FOLDER)
     if given is not None:
-        given = "" if given.lower() in OFF else given
+        given = "" if given.strip().lower() in OFF else given
         return os.path.abspath(os.path.expanduser(given)) if given else None  # noqa: PTH100, PTH111
     base = _user_cache(environment)
     folder = os.path.join(base, "calib8") if base else ""  # noqa: PTH118

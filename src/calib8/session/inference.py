@@ -356,7 +356,7 @@ class InferenceSession:
 
 
 def _is_of(plan: Plan, opened: Opened, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether a plan found by its name has the ports of the model: files may be copied over each other."""
+    """Whether a plan that was found has the ports of the model: somebody may have written another."""
     taken = {port.name: (np.dtype(port.dtype), port.shape) for port in plan.inputs}
     given = [(port.name, np.dtype(port.dtype)) for port in plan.outputs]
     wanted = {spec.name: (spec.dtype, tuple(shapes[spec.name])) for spec in opened.inputs}

@@ -6,7 +6,7 @@
 KEY is the SHA-256 of the model's bytes, of what was asked of the session, and of the code that makes plans:
 name, size and time of every file of this package and of the libraries that rewrite graphs, and of one file of
 each other library that has a part in it. So no model is taken for another one, and no plan of another calib8
-is used.
+is used. Files hold the name that they were written under: one that was copied over another is not believed.
 
 What cannot be read or written is as good as not there: the model is opened as if nothing was kept.
 """
@@ -79,7 +79,10 @@ class KeptPlans(NamedTuple):
         path = self._path(".json")
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - see cache_folder
-                found = _opened(_checked(file.read()), self._lowering(read))
+                document = _checked(file.read())
+            if document["key"] != self.key:
+                return None
+            found = _opened(document, self._lowering(read))
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
         touch(path)
@@ -89,21 +92,24 @@ class KeptPlans(NamedTuple):
 
     def plan(self, shapes: Shapes, name: str) -> Plan | None:
         """The plan for these shapes, None if there is none; ``name`` is that of the session."""
-        path = self._path(_ending(shapes))
+        ending = _ending(shapes)
+        path, mark = self._path(ending), self._mark(ending)
         if not os.path.isfile(path):  # noqa: PTH113
             return None
         try:
             found = load_plan(path)
         except Calib8Error:
             return None
+        if not found.name.startswith(mark):
+            return None
         touch(path)
-        return found if found.name else replace(found, name=name)
+        return replace(found, name=found.name[len(mark) :] or name)
 
     def keep_opened(self, opened: Opened) -> bool:
         """Keeps what was read; False if the source is not (or no longer) what the key was made of."""
         if not opened.self_contained or _key(self.source, self.request) != self.key:
             return False
-        text = json.dumps(_document(opened), separators=(",", ":"))
+        text = json.dumps({"key": self.key, **_document(opened)}, separators=(",", ":"))
         self._keep(".json", lambda path: _write(path, f"{_digest(text.encode())}\n{text}"))
         return True
 
@@ -113,9 +119,10 @@ class KeptPlans(NamedTuple):
         A plan that is called like the session, ``name``, is kept without a name: other paths have the same
         bytes.
         """
-        kept = replace(plan, name="") if plan.name == name else plan
+        ending, own = _ending(shapes), "" if plan.name == name else plan.name
+        kept = replace(plan, name=self._mark(ending) + own)
         if plan.constants.nbytes < self.most:
-            self._keep(_ending(shapes), lambda path: save_plan(kept, path))
+            self._keep(ending, lambda path: save_plan(kept, path))
 
     def _keep(self, ending: str, write: Callable[[str], None]) -> None:
         path = self._path(ending)
@@ -125,6 +132,10 @@ class KeptPlans(NamedTuple):
             if os.path.getsize(path) > self.most:  # noqa: PTH202
                 os.remove(path)  # noqa: PTH107
             make_room(self.folder, self.most)
+
+    def _mark(self, ending: str) -> str:
+        """What the name of a plan begins with in its file."""
+        return f"{self.key}{ending} "
 
     def _path(self, ending: str) -> str:
         return os.path.join(self.folder, self.key + ending)  # noqa: PTH118
