@@ -18,8 +18,8 @@ inference one image at a time, for the fastest turns and for the medians. "ns pe
 gathering adds to inference with the same batch, per value of a recorded tensor. All run in one process, \
 whose threads wait for each other, so that processor time includes waiting."""
 
-COMMAND = """The whole commands over the same image files, decoding and search included: fastest of three \
-interleaved runs. "Process" is the time from start to end of Python."""
+COMMAND = """The whole commands over the same image files, decoding and search (`calibrate --method mse`) \
+included: fastest of three interleaved runs. "Process" is the time from start to end of Python."""
 
 SEARCH = """Milliseconds for one tensor of 3,000 bins, one thread, least of interleaved rounds."""
 

@@ -41,6 +41,9 @@ ALSO: Mapping[str, Callable[[Path, Sequence[int], int], list[dict[str, Any]]]] =
 
 INT8 = ".int8.onnx"
 
+PEAKS_APART = 1.15
+"""Peaks of one processor differ by less from day to day; processors of one name differ by more."""
+
 RUNTIMES = tuple(name for name, forms in TAKES.items() if "quantized" in forms)
 """Those that run quantized ONNX models."""
 
@@ -122,12 +125,22 @@ def write(document: dict[str, Any], path: Path | None) -> None:
         path.write_text(json.dumps(document, indent=1) + "\n")
 
 
+def one_machine(first: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two documents are of one kind of machine."""
+    peaks, others = (found.get("peak_gmacs", {}) for found in (first, other))
+    pairs = [(peak, others[count]) for count, peak in peaks.items() if count in others]
+    alike = all(max(pair) <= PEAKS_APART * min(pair) for pair in pairs)
+    return alike and all(
+        first.get(key) == other.get(key) for key in ("processor", "cores", "instruction sets")
+    )
+
+
 def joined(paths: Sequence[Path]) -> dict[str, Any]:
     """Several documents of one machine as one."""
     first, *others = (json.loads(path.read_text()) for path in paths)
-    for other in others:
-        if other["machine"]["processor"] != first["machine"]["processor"]:
-            raise SystemExit("the files are of different machines: write a page for each")
+    for path, other in zip(paths[1:], others, strict=True):
+        if not one_machine(first["machine"], other["machine"]):
+            raise SystemExit(f"{paths[0]} and {path} are of different machines: write a page for each")
         results = first["results"] + other["results"]
         groups = {group: grouped(first, other, group) for group in ("calibration", "accuracy", "repair")}
         first = {**other, **first, "results": results} | {group: one for group, one in groups.items() if one}

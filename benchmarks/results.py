@@ -42,15 +42,21 @@ others of torchvision and timm, by their names there.
 
 ## Machine
 
+Networks, rounding profiles, cold start and layers were measured on this machine with these versions. What was
+not measured again keeps its figures: sections on calibration and accuracy, and batch 8, may be older.
+
 {machine}
 
 {sections}
 ## Measuring again
 
 `python benchmarks/engine.py FOLDER --also rounding,cold_start,parts --page docs/results.md`, where FOLDER
-keeps the networks; `--networks` names others that lie there. Sections that are not measured then stay as
-they are. On a machine that does other work the medians mean little, and many rounds are needed for the
-fastest runs.
+keeps the networks, measures those of `topologies.py`; the table of all networks needs the others by name
+(`--networks resnet50,…,alexnet,…`, where `torch_networks.py FOLDER` made them), in one run or joined from
+several `--json` files with `--from`. Other sections: `other_processors.py` (files of other processors),
+`calibration.py` and `calibration_peers.py` (calibration), `accuracy.py` and `repair.py` (accuracy). Sections
+that are not measured then stay as they are. On a machine that does other work the medians mean little, and
+many rounds are needed for the fastest runs.
 """
 
 AHEAD = 1.03
@@ -92,15 +98,16 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def processor() -> str:
-    """Name of the processor as the system gives it."""
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        for line in information.read_text().splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
-    return platform.processor() or platform.machine()
+def processor(information: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor as the system gives it: its name, and family and model, as many have one name."""
+    if not information.is_file():
+        return platform.processor() or platform.machine()
+    lines = (line.partition(":") for line in information.read_text().splitlines())
+    found = {key.strip(): value.strip() for key, _, value in reversed(list(lines))}
+    if "model name" not in found:
+        return platform.processor() or platform.machine()
+    kind = [f"{key.removeprefix('cpu ')} {found[key]}" for key in ("cpu family", "model") if key in found]
+    return f"{found['model name']} ({', '.join(kind)})" if kind else found["model name"]
 
 
 def page(document: dict[str, Any], before: str = "") -> str:

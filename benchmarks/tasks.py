@@ -125,14 +125,23 @@ def made(
     return {"seconds": time.perf_counter() - start, "kept": said, "notes": work, "verdict": verdict}
 
 
-def float_share(model: Path, runtime: str) -> float | None:
+def float_share(model: Path, runtime: str, size: tuple[int, ...] | None) -> float | None:
     """Share of the multiply-accumulates that run in float, 0 … 1; None where a size is not known.
 
     Args:
         model: an INT8 model.
         runtime: ``calib8`` for what its engine makes of the model, else what the file says.
+        size: rows and columns of a picture, where the file leaves them open.
     """
-    found = inspect_model(model)
+    sized = onnx.load(model)
+    for axis, side in zip(
+        sized.graph.input[0].type.tensor_type.shape.dim, (1, None, *(size or ())), strict=False
+    ):
+        if side is not None and not axis.dim_value:
+            axis.dim_value = side
+    path = model.with_name(f"{model.stem}.sized.onnx")
+    onnx.save(sized, path)
+    found = inspect_model(path)
     if not found.macs:
         return None
     floats = [layer.engine if runtime == "calib8" else layer.reason for layer in found.layers]
@@ -168,7 +177,7 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
             way = WAYS[name]
             try:
                 how = made(way, name, args, preprocess, folder)
-                how["float_share"] = float_share(folder / f"{name}.onnx", way.runtime)
+                how["float_share"] = float_share(folder / f"{name}.onnx", way.runtime, size)
                 _, result = evaluate(
                     [args.model, folder / f"{name}.onnx"], args.judged_data, preprocess=preprocess,
                     samples=args.judged, threads=1, task=args.task, branches=parse_branches(args.branch),

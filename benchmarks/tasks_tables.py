@@ -50,7 +50,9 @@ How much of what FP32 finds INT8 finds too, in %. FP32 is the truth: objects are
 0.25 after non-maximum suppression, and count as found if INT8 has a box of the same class with an IoU above
 0.5. Every tool gets the same 100 pictures and its defaults; all models are judged by the same judge
 ([judges](judges.md)) on other pictures, which no tool has seen. `tail` leaves everything after the last
-layers with weights in float. dB is the SQNR of each branch of the outputs.
+layers with weights in float. dB is the SQNR of each branch of the outputs. "MACs in float" are the share of
+the products that stay in float, "–" where it was not measured: calib8's defaults for ONNX Runtime pay with
+them, and so with speed, where a task would lose too much without; the target `calib8` has none.
 
 The pictures are photographs, and mosaics of photographs; characters, words and lines of text are drawn. No
 photograph is in pictures of both kinds, those for calibrating and those for judging. Crops of faces are what

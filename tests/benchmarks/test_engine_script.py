@@ -35,11 +35,12 @@ def test_every_runtime_on_a_network(
     assert row in capsys.readouterr().out
     assert (tmp_path / "a.md").read_text() == (tmp_path / "b.md").read_text()
     assert len(joined([speed, speed])["results"]) == 6
-    other = json.loads(speed.read_text())
-    other["machine"]["processor"] = "another"
-    (tmp_path / "other.json").write_text(json.dumps(other))
-    with pytest.raises(SystemExit, match="different machines"):
-        joined([speed, tmp_path / "other.json"])
+    for key, value in (("processor", "another"), ("peak_gmacs", {"1": 1e9}), ("instruction sets", ["sse9"])):
+        other = json.loads(speed.read_text())
+        other["machine"][key] = value
+        (tmp_path / "other.json").write_text(json.dumps(other))
+        with pytest.raises(SystemExit, match=r"speed\.json and .*other\.json are of different machines"):
+            joined([speed, tmp_path / "other.json"])
 
 
 def test_what_else_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import second_processor
+import other_processors
 from cold_start import COMMON, REPORT, cold_start_rows, started
 from parts import part_rows
-from results import comparison_rows, machine, page
+from results import comparison_rows, machine, page, processor
 from rounding import rounding_rows
 
 
@@ -56,6 +57,15 @@ def test_the_page_tells_machine_and_versions() -> None:
     assert f"onnxruntime {made['machine']['versions']['onnxruntime']}" in text
     assert "\n".join(comparison_rows(made)) in text
     assert "## Networks, batch 1\n" in text
+
+
+def test_processors_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    lines = "cpu family\t: 25\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nstepping\t: 1\n"
+    (tmp_path / "cpuinfo").write_text(f"{lines}\n{lines.replace('17', '18')}")
+    assert processor(tmp_path / "cpuinfo") == "AMD EPYC (family 25, model 17)"
+    (tmp_path / "arm").write_text("model name\t: ARM\nprocessor\t: 0\n")
+    assert processor(tmp_path / "arm") == "ARM"
+    assert processor(tmp_path / "none") and processor(Path("/proc/self/status"))
 
 
 def test_what_profiles_cost_stands_beside_their_times() -> None:
@@ -130,18 +140,22 @@ def test_figures_of_the_first_processor_beside_the_second(
     new.write_text(json.dumps(document(entry("calib8", 1.0, 1.0), entry("openvino", 1.5, 2.0))))
     eight = entry("calib8", 9.0, 9.0, batch=8)
     file.write_text(page(document(entry("calib8", 2.0, 2.0), entry("openvino", 2.0, 3.0), eight)))
-    monkeypatch.setattr(sys, "argv", ["second_processor.py", "--page", str(file)])
+    monkeypatch.setattr(sys, "argv", ["other_processors.py", "--page", str(file)])
     with pytest.raises(SystemExit):
-        second_processor.main()
-    assert "has no section" in capsys.readouterr().err
-    monkeypatch.setattr(sys, "argv", ["second_processor.py", str(new), "--page", str(file)])
-    second_processor.main()
+        other_processors.main()
+    assert "has no section of another processor" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["other_processors.py", str(new), "--page", str(file)])
+    other_processors.main()
     assert "| 1.50 | 2.00 | 25 % | 1.50 | 25 % |" in file.read_text()
     changed = document(entry("calib8", 4.0, 4.0, gmacs=20.0), entry("openvino", 2.0, 2.0), eight)
     file.write_text(page(changed, file.read_text()))
-    monkeypatch.setattr(sys, "argv", ["second_processor.py", "--page", str(file)])
-    second_processor.main()
+    monkeypatch.setattr(sys, "argv", ["other_processors.py", "--page", str(file)])
+    other_processors.main()
     once = file.read_text()
     assert "| 1.50 | 2.00 | 25 % | 0.50 | 10 % |" in once
-    second_processor.main()
+    other_processors.main()
     assert file.read_text() == once
+    monkeypatch.setattr(sys, "argv", [*sys.argv, str(new), "--which", "third"])
+    other_processors.main()
+    second, third = re.split("## A third processor", file.read_text())
+    assert second in once and "| 1.50 | 2.00 | 25 % | 0.50 | 10 % |" in third

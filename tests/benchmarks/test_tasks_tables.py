@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import calib8
@@ -47,4 +48,12 @@ def test_layers_kept_in_float_count_with_their_products(tmp_path: Path) -> None:
     data = [{"x": np.ones((1, 4, 8, 8), np.float32)}]
     calib8.quantize(proto, data, effort="fast", keep_float=["second"]).save(tmp_path / "int8.onnx")
     for runtime in ("onnxruntime", "calib8"):
-        assert float_share(tmp_path / "int8.onnx", runtime) == pytest.approx(0.75)
+        assert float_share(tmp_path / "int8.onnx", runtime, None) == pytest.approx(0.75)
+    open_sizes = onnx.load(tmp_path / "int8.onnx")
+    del open_sizes.graph.value_info[:]
+    for place, axis in enumerate(open_sizes.graph.input[0].type.tensor_type.shape.dim):
+        if place != 1:
+            axis.dim_param = f"side{place}"
+    open_sizes.graph.output[0].type.tensor_type.ClearField("shape")
+    onnx.save(open_sizes, tmp_path / "open.onnx")
+    assert float_share(tmp_path / "open.onnx", "onnxruntime", (8, 8)) == pytest.approx(0.75)

@@ -1,9 +1,10 @@
 """Adds the networks of another processor to docs/results.md, beside those that the page has.
 
-    python benchmarks/second_processor.py [NEW.json …] --page docs/results.md
+    python benchmarks/other_processors.py [NEW.json …] --page docs/results.md [--which second|third]
 
 The files are those of ``engine.py --json`` and ``jitter.py --json``, of one machine. Figures of the first
-processor are read from the page itself: without files, as after ``engine.py --page``, they alone are new.
+processor are read from the page itself: without files, as after ``engine.py --page``, they alone are new, in
+the sections of all other processors.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ from jitter import HEADING
 from jitter import line as jitter_line
 from results import NOT_AHEAD, behind, cells_of, comparison_rows, machine_rows
 
-TITLE: Final = "A second processor"
-TEXT: Final = """The same measurement on a processor with about twice the products per cycle. The last two \
-columns are those of the first processor where it has them: the ratio of the medians, and the share of the \
-peak."""
+TEXT: Final = """The same measurement on {what}. The last two columns are those of the first processor where \
+it has them: the ratio of the medians, and the share of the peak."""
+
+WHAT: Final = {
+    "second": "a processor with about twice the products per cycle",
+    "third": "a processor of another maker, for which no kernel was tuned",
+}
+"""Which processor → what is to be known of it."""
 
 FIRST: Final = ("ratio on the first", "of peak on it")
 """Titles of the last two columns."""
@@ -65,16 +70,34 @@ EVENNESS: Final = """Median and 99th percentile of single runs, and runs per sec
 process; "busy" means that as many other processes compute as there are processors."""
 
 
-def section(document: dict[str, Any], page: str) -> Iterator[str]:
+def title(which: str) -> str:
+    return f"A {which} processor"
+
+
+def section(which: str, document: dict[str, Any], page: str) -> Iterator[str]:
     """The lines of the section."""
-    rows = table(document, page)
-    yield from (f"## {TITLE}", "", TEXT, "", *machine_rows(document["machine"]), "", *rows, "")
+    rows, text = table(document, page), TEXT.format(what=WHAT[which])
+    yield from (f"## {title(which)}", "", text, "", *machine_rows(document["machine"]), "", *rows, "")
     yield from ("### Not ahead", "", NOT_AHEAD, "", *behind(rows), "")
     if "cold_start" in document:
-        yield from ("### Cold start of the second", "", *cold_start_rows(document["cold_start"]), "")
+        yield from (f"### Cold start of the {which}", "", *cold_start_rows(document["cold_start"]), "")
     if "jitter" in document:
         lines = (jitter_line(row) for row in document["jitter"])
-        yield from ("### How even runs are", "", EVENNESS, "", *HEADING, *lines, "")
+        yield from (f"### How even runs of the {which} are", "", EVENNESS, "", *HEADING, *lines, "")
+
+
+def old_section(which: str, page: str) -> str:
+    """The section as the page has it, empty where there is none."""
+    found = re.search(rf"^## {title(which)}\n.*?\n+(?=## )", page, flags=re.MULTILINE | re.DOTALL)
+    return found[0] if found else ""
+
+
+def placed(which: str, new: str, page: str) -> str:
+    """The page with a section in place of the old one, or behind those of the processors before."""
+    if old := old_section(which, page):
+        return page.replace(old, new)
+    place = page.index("## Networks, batch 8")
+    return page[:place] + new + page[place:]
 
 
 def main() -> None:
@@ -83,19 +106,19 @@ def main() -> None:
     )
     parser.add_argument("documents", type=Path, nargs="*")
     parser.add_argument("--page", type=Path, required=True)
+    parser.add_argument("--which", choices=list(WHAT), default="second")
     chosen = parser.parse_args()
     page = chosen.page.read_text()
-    old = re.search(rf"^## {TITLE}\n.*?\n+(?=## )", page, flags=re.MULTILINE | re.DOTALL)
-    if old is None and not chosen.documents:
-        parser.error(f"{chosen.page} has no section '{TITLE}': give the files that it is made of")
     if chosen.documents:
-        new = "\n".join(section(joined(chosen.documents), page)) + "\n"
-    else:
-        new = with_first_figures(old[0].rstrip("\n"), page)
-    if old is not None:
-        page = page.replace(old[0], "")
-    place = page.index("## Networks, batch 8")
-    chosen.page.write_text(page[:place] + new + page[place:])
+        new = "\n".join(section(chosen.which, joined(chosen.documents), page)) + "\n"
+        chosen.page.write_text(placed(chosen.which, new, page))
+        return
+    there = {which: old for which in WHAT if (old := old_section(which, page))}
+    if not there:
+        parser.error(f"{chosen.page} has no section of another processor: give the files that it is made of")
+    for which, old in there.items():
+        page = placed(which, with_first_figures(old.rstrip("\n"), page), page)
+    chosen.page.write_text(page)
 
 
 if __name__ == "__main__":
