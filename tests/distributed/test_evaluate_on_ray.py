@@ -40,6 +40,7 @@ def test_a_folder_of_classes(ray: Any, pair: list[Path], tmp_path: Path) -> None
         calib8.evaluate(pair, OnRay(data, workers=2), preprocess=RECIPE)
 
 
+@pytest.mark.slow  # test_collect_on_ray has the same for what collects
 def test_a_dataset_of_ray(ray: Any, pair: list[Path]) -> None:
     rows = [{"image": pixels, "label": label} for pixels, label in zip(PIXELS, LABELS, strict=True)]
     there = calib8.evaluate(pair, OnRay(ray.data.from_items(rows), workers=1), preprocess=RECIPE)

@@ -46,6 +46,7 @@ def test_a_repaired_model(ray: Any, folder: Path) -> None:
     assert model_bytes(there.model) == model_bytes(calib8.quantize(network(), folder, **asked).model)
 
 
+@pytest.mark.slow  # test_collect_on_ray has the same for what collects
 def test_a_dataset_of_ray_as_data(ray: Any) -> None:
     rows = np.random.default_rng(1).normal(0, 1, (60, 4, 8, 8)).astype(np.float32)
     data = OnRay(ray.data.from_numpy(rows), column="data", workers=1)
