@@ -59,7 +59,9 @@ def test_the_file_is_about_a_quarter(
     assert size < 0.5 * original + 2000 * graph.num_nodes()
 
 
-@pytest.mark.parametrize("name", with_slow_ones(NETWORKS, "mobilenet_v2", "resnet20", "ocr_detector", "ocr_direction"))
+@pytest.mark.parametrize(
+    "name", with_slow_ones(NETWORKS, "mobilenet_v2", "resnet20", "ocr_detector", "ocr_direction")
+)
 def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
     name: str, for_openvino: Quantized, shared_data: Path
 ) -> None:
