@@ -70,6 +70,8 @@ class QuantScheme:
         chooses_spots: the search for accuracy gives activations such codes where they need them; False: only
             those that are named, or ``repair`` asks for, for the runtime has slow kernels for them, or its
             chips none.
+        multiplies_activations: a MatMul of two activations before a layer takes codes of both; False: they
+            have codes where other nodes yield or read some.
         mixes_floats: a few layers in float among those in int8 cost the time that they take and nothing else.
     """
 
@@ -91,6 +93,7 @@ class QuantScheme:
     computes: frozenset[str] = frozenset()
     spots: QuantSpec | None = None
     chooses_spots: bool = False
+    multiplies_activations: bool = False
     mixes_floats: bool = False
 
     @property
@@ -155,6 +158,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             computes=TARGET_OPS,
             spots=INT16,
             chooses_spots=True,
+            multiplies_activations=True,
             mixes_floats=False,
         ),
         QuantScheme(

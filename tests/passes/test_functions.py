@@ -189,3 +189,18 @@ def reaches(node: ir.Node) -> bool:
     """Whether the last layer comes behind a node."""
     uses = [use.node for use in node.outputs[0].uses()]
     return any(user.op_type == "Conv" or reaches(user) for user in uses)
+
+
+@pytest.mark.parametrize("places", [(1, 1, 8, 8), (1, 4, 8, 8), (8, 8)])
+def test_positions_are_no_function_where_an_engine_makes_tables(places: tuple[int, ...]) -> None:
+    """A target that computes functions from tables adds the codes of the constant; others join the nodes."""
+    model = graph(
+        "float[N,4,8,8] x",
+        "float[A,B,C,D] y",
+        f"c = {CONV}(x, w) m = Sigmoid(c) p = Add(m, places) n = Tanh(p) y = {CONV}(n, v)",
+        {"w": CONSTANTS["w"], "v": CONSTANTS["v"], "places": normal(*places)},
+    )
+    assert place(model, ORT).chains == (("m", "p", "n"),)
+    placement = place(model, TARGETS["calib8"])
+    assert placement.chains == (("m",),) and {"p", "n"} <= placement.quantized_nodes()
+    assert {"m", "p", "n"} <= set(placement.readers) <= set(calibration_tensors(model))

@@ -299,3 +299,31 @@ def test_a_float_output_that_is_read_again_leaves_the_graph_without_codes() -> N
     model = graph(IMAGE, f"{ANY}, float[A,B,C,D] s", f"s = Sigmoid(x) y = {CONV}(s, w)", {"w": WEIGHTS["w"]})
     assert place(model, ORT).readers["s"] is None
     assert place(model, ORT, keep_float=frozenset({"s"})).readers["s"] == frozenset({"y"})
+
+
+ATTENTION = (
+    "q = MatMul(x, a) k = MatMul(x, b) t = Transpose<perm=[0,2,1]>(k) m = MatMul(q, t) "
+    "e = Softmax(m) v = MatMul(x, c) n = MatMul(e, v) y = MatMul(n, a)"
+)
+
+
+def attention() -> ir.Model:
+    weights = {name: normal(8, 8, seed=place) for place, name in enumerate("abc")}
+    return graph("float[1,5,8] x", "float[A,B,C] y", ATTENTION, weights)
+
+
+def test_both_sides_of_a_product_of_activations_have_codes_where_the_target_multiplies_them() -> None:
+    """Without them the projections before it would give floats: no other node reads their results."""
+    placement = place(attention(), TARGETS["calib8"])
+    assert carriers(attention(), placement) == ["x", "q", "k", "t", "m", "e", "v", "n"]
+    assert reasons(placement) == dict.fromkeys("mn", "its weight is computed, not constant")
+    assert set(placement.readers) <= set(calibration_tensors(attention()))
+    assert carriers(attention(), place(attention(), ORT)) == ["x", "m", "e", "n"]
+
+
+def test_a_product_of_activations_behind_the_last_layer_or_that_stays_float_takes_no_codes() -> None:
+    placement = place(attention(), TARGETS["calib8"], frozenset({"m"}))
+    assert {"q", "k", "t"}.isdisjoint(placement.readers) and "v" in placement.readers
+    body = "q = MatMul(x, a) t = Transpose<perm=[0,2,1]>(q) y = MatMul(q, t)"
+    tail = graph("float[1,5,8] x", "float[A,B,C] y", body, {"a": normal(8, 8)})
+    assert carriers(tail, place(tail, TARGETS["calib8"])) == ["x"]

@@ -29,13 +29,20 @@ from calib8.model.graph import constant, float_attribute, int_attribute, is_acti
 from calib8.ops.groups import CLAMPS
 from calib8.ops.questions import divides, multiplies, normalizes, subtracts
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
+from calib8.passes.fold_rows import fold_behind_bias, fold_behind_reshape
 from calib8.passes.place import clip_limits
 from calib8.passes.prepare import PREPARE
 from calib8.passes.rewrite_leftovers import batch_norm_to_conv
 
 Vector = npt.NDArray[np.float64]
 
-FOLDING: Final = (fold_affine, fold_gemm_factors, batch_norm_to_conv)
+FOLDING: Final = (
+    fold_affine,
+    fold_behind_reshape,
+    fold_behind_bias,
+    fold_gemm_factors,
+    batch_norm_to_conv,
+)
 """The passes of a preparation that would make batch normalizations vanish."""
 
 GRID: Final = np.linspace(-8.0, 8.0, 1601)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import constant, input_at, is_activation, scalar_constant
+from calib8.model.graph import constant, input_at, is_activation, rank, scalar_constant
 from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, QUANTIZABLE_OPS, TARGET_OPS
 from calib8.ops.questions import (
@@ -65,6 +65,14 @@ def _why_weight_float(layer: Layer) -> str:
     if not layer.plain:
         return "its input is transposed or scaled"
     return "" if np.all(np.isfinite(weight)) else "its weight holds NaN or Inf"
+
+
+def multiplies_activations(node: ir.Node) -> bool:
+    """Whether a node is a MatMul of matrices, or stacks of them, that are both computed."""
+    layer = layer_of(node)
+    if layer is None or not layer.stacks or not is_standard(node):
+        return False
+    return all(v is not None and is_activation(v) and (rank(v) or 0) > 1 for v in node.inputs)
 
 
 def _is_vector(bias: ir.Value) -> bool:

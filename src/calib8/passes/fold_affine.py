@@ -56,8 +56,8 @@ def fold_affine(model: ir.Model) -> int:
         if layer is None:
             continue
         affine = node_affine(node, layer.node.outputs[0])
-        if affine is not None and _fold(model.graph, layer, affine):
-            _take_over(model.graph, layer.node, node)
+        if affine is not None and fold_into(model.graph, layer, affine):
+            take_over(model.graph, layer.node, node)
             folded += 1
     return folded
 
@@ -76,7 +76,7 @@ def fold_gemm_factors(model: ir.Model) -> int:
         bias = constant(layer.bias)
         if layer.factors == (1.0, 1.0) and (bias is None or bias.ndim > 0):
             continue
-        rewritten += _fold(model.graph, layer, Affine(np.ones(1), np.zeros(1)))
+        rewritten += fold_into(model.graph, layer, Affine(np.ones(1), np.zeros(1)))
     return rewritten
 
 
@@ -93,7 +93,8 @@ def batch_norm_affine(node: ir.Node) -> Affine | None:
 def node_affine(node: ir.Node, data: ir.Value) -> Affine | None:
     """What ``node`` does to the channels of its input ``data``, None if it is no such node."""
     if normalizes(node):
-        return batch_norm_affine(node) if node.inputs[0] is data else None
+        along_channels = node.inputs[0] is data and _normalizes_channels(data)
+        return batch_norm_affine(node) if along_channels else None
     if node.op_type not in NEUTRAL or len(node.inputs) != 2:
         return None
     data_is_left = node.inputs[0] is data
@@ -101,8 +102,14 @@ def node_affine(node: ir.Node, data: ir.Value) -> Affine | None:
     producer = data.producer()
     if array is None or producer is None:
         return None
-    vector = _per_channel(np.asarray(array, np.float64), layer_of(producer), rank(data))
+    vector = per_channel(np.asarray(array, np.float64), layer_of(producer), rank(data))
     return None if vector is None else _arithmetic(node.op_type, vector, data_is_left)
+
+
+def _normalizes_channels(data: ir.Value) -> bool:
+    """Whether axis 1, for which a BatchNormalization has parameters, holds the channels of a layer."""
+    layer, axes = layer_of(data.producer()), rank(data)
+    return axes is None or (axes - 1 if layer is None else layer.channel_axis(axes)) == 1
 
 
 def _arithmetic(op_type: str, vector: Vector, data_is_left: bool) -> Affine | None:
@@ -118,7 +125,7 @@ def _arithmetic(op_type: str, vector: Vector, data_is_left: bool) -> Affine | No
     return None
 
 
-def _per_channel(array: Vector, layer: Layer | None, axes: int | None) -> Vector | None:
+def per_channel(array: Vector, layer: Layer | None, axes: int | None) -> Vector | None:
     """The constant as a vector over output channels, None if it varies along another axis or adds one."""
     if array.size == 1 and (axes is None or array.ndim <= axes):
         return array.reshape(-1)
@@ -139,7 +146,7 @@ def _layer_before(node: ir.Node) -> Layer | None:
     return None
 
 
-def _fold(graph: ir.Graph, layer: Layer, affine: Affine) -> bool:
+def fold_into(graph: ir.Graph, layer: Layer, affine: Affine) -> bool:
     """Rewrites the constants of ``layer``; False (and nothing changed) where that is impossible."""
     node, weight, bias = layer.node, constant(layer.weight), bias_vector(layer)
     if weight is None or bias is None or weight.dtype != np.float32 or weight.ndim < 2:
@@ -204,7 +211,7 @@ def set_constant(graph: ir.Graph, node: ir.Node, index: int, array: Vector, suff
     node.replace_input_with(index, value)
 
 
-def _take_over(graph: ir.Graph, layer: ir.Node, node: ir.Node) -> None:
+def take_over(graph: ir.Graph, layer: ir.Node, node: ir.Node) -> None:
     """``layer`` yields the value that ``node`` yielded, under its name."""
     kept, gone = layer.outputs[0], node.outputs[0]
     name, shape = gone.name, gone.shape

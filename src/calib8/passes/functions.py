@@ -170,11 +170,21 @@ def _are_usual(function: TensorFunction, feeds_weights: set[ir.Node]) -> bool:
 
 def _joins(node: ir.Node, feeds_weights: set[ir.Node], with_activations: bool) -> bool:
     """Whether a node may be a part of a function."""
-    if not is_elementwise(node):
+    if not is_elementwise(node) or (with_activations and varies_by_place(node)):
         return False
     if node in feeds_weights or node.op_type in (_BEHIND_THE_LAST_LAYER if with_activations else _ANYWHERE):
         return True
     return node.op_type in BINARY_OPS and len(list(activation_inputs(node))) > 1
+
+
+def varies_by_place(node: ir.Node) -> bool:
+    """Whether a node adds or multiplies a constant that varies along several axes, such as positions.
+
+    Where an engine makes a table of a function it would need one for each place: codes of the constant, an
+    operand as others are, are smaller.
+    """
+    arrays = [constant(value) for value in node.inputs] if node.op_type in BINARY_OPS else []
+    return any(array is not None and sum(size > 1 for size in array.shape) > 1 for array in arrays)
 
 
 def _largest(

@@ -29,7 +29,7 @@ from calib8.ops.groups import (
 )
 from calib8.ops.questions import adds, is_matrix_product, joins, normalizes_groups, yields_probabilities
 from calib8.passes.decisions import NodeDecision, described
-from calib8.passes.float_reasons import reads_unknown_type, why_float
+from calib8.passes.float_reasons import multiplies_activations, reads_unknown_type, why_float
 from calib8.passes.functions import (
     TensorFunction,
     computed_as_one,
@@ -93,8 +93,9 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     behind = fused_layers(functions, scheme)
     fused = {layer for layer, one in behind.items() if one.nodes[0] in quantized}
     inside = fused.union(*(nodes[:-1] for nodes in (*norms, *(one.nodes for one in functions))))
-    coded = _coded_tensors(model, quantized, inside, scheme)
-    readers = {value.name or "": _readers(value, quantized) for value in coded}
+    taking = quantized | _products(model, scheme, keep_float)
+    coded = _coded_tensors(model, quantized, taking, inside, scheme)
+    readers = {value.name or "": _readers(value, quantized, taking) for value in coded}
     as_one = [*norms, *(one.nodes for one in functions if is_chain(one) or one.layer in behind)]
     names = tuple(tuple(node.name or "" for node in nodes) for nodes in as_one)
     return Placement(tuple(decisions), readers, names)
@@ -107,6 +108,7 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
         quantize_outputs=True,
         shared_scale_ops=frozenset({"AveragePool", "Concat"}),
         computes=TARGET_OPS,
+        multiplies_activations=True,
     )
     joining = replace(widest, joins_pointwise=True)
     schemes = [widest, joining, replace(joining, fuses=CLAMPS | {ANY_FUNCTION})]
@@ -169,8 +171,17 @@ def _decide(
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:
             quantized.add(node)
-    _drop_idle(decisions, quantized, only_as_function, feeds_weights, scheme)
+    products = _products(model, scheme, keep_float)
+    _drop_idle(decisions, quantized, products, only_as_function, feeds_weights, scheme)
     return decisions, quantized
+
+
+def _products(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]) -> set[ir.Node]:
+    """The products of two activations before a layer: they take codes, though they have no weights."""
+    if not scheme.multiplies_activations:
+        return set()
+    feeding = feeding_weights(model)
+    return {node for node in feeding if multiplies_activations(node) and node.name not in keep_float}
 
 
 def _why_by_itself(node: ir.Node, keep_float: frozenset[str], in_norms: Collection[ir.Node]) -> str:
@@ -250,6 +261,7 @@ def _why_tail(node: ir.Node, feeds_weights: set[ir.Node], quantized: set[ir.Node
 def _drop_idle(
     decisions: list[NodeDecision],
     quantized: set[ir.Node],
+    products: set[ir.Node],
     functions: Mapping[ir.Node, TensorFunction],
     feeds_weights: set[ir.Node],
     scheme: QuantScheme,
@@ -271,7 +283,8 @@ def _drop_idle(
             continue
         consumers = [use.node for value in node.outputs for use in value.uses()]
         leaves_graph = any(value.is_graph_output() for value in node.outputs)
-        if any(consumer in quantized for consumer in consumers) or not (consumers or leaves_graph):
+        takes = any(consumer in quantized or consumer in products for consumer in consumers)
+        if takes or not (consumers or leaves_graph):
             continue
         if leaves_graph and (scheme.quantize_outputs or not _is_finer_in_float(node, idle)):
             continue
@@ -294,31 +307,31 @@ def _is_finer_in_float(node: ir.Node | None, idle: Collection[str]) -> bool:
     return node is not None and is_matrix_product(node)
 
 
-def _readers(value: ir.Value, quantized: set[ir.Node]) -> frozenset[str] | None:
+def _readers(value: ir.Value, quantized: set[ir.Node], taking: set[ir.Node]) -> frozenset[str] | None:
     """Who reads the codes: of what is in float anyway, float nodes and the graph's outputs need none."""
     consumers = [use.node for use in value.uses()]
-    coded = [node.name or "" for node in consumers if node in quantized]
+    coded = [node.name or "" for node in consumers if node in taking]
     if value.producer() in quantized or (len(coded) == len(consumers) and not value.is_graph_output()):
         return None
     return frozenset(coded)
 
 
 def _coded_tensors(
-    model: ir.Model, quantized: set[ir.Node], inside: set[ir.Node], scheme: QuantScheme
+    model: ir.Model, quantized: set[ir.Node], taking: set[ir.Node], inside: set[ir.Node], scheme: QuantScheme
 ) -> Iterator[ir.Value]:
-    """The tensors that carry Q/DQ, in graph order: what quantized nodes read or yield, nodes inside apart."""
+    """The tensors that carry Q/DQ, in graph order: what is read as codes, or quantized and not inside."""
     for value in model.graph.inputs:
-        if is_activation(value) and any(use.node in quantized for use in value.uses()):
+        if is_activation(value) and any(use.node in taking for use in value.uses()):
             yield value
     for node in model.graph:
         for value in node.outputs:
-            read = any(use.node in quantized for use in value.uses())
+            read = any(use.node in taking for use in value.uses())
             if not is_activation(value) or not (node in quantized or read):
                 continue
             if node in quantized and (
                 node in inside
                 or fused_activation(node, scheme)
-                or _can_stay_float(node, value, quantized, scheme)
+                or _can_stay_float(node, value, taking, scheme)
             ):
                 continue
             yield value
@@ -334,11 +347,11 @@ def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:
     return activation if activation is not None and activation.op_type in scheme.fuses else None
 
 
-def _can_stay_float(node: ir.Node, value: ir.Value, quantized: set[ir.Node], scheme: QuantScheme) -> bool:
+def _can_stay_float(node: ir.Node, value: ir.Value, taking: set[ir.Node], scheme: QuantScheme) -> bool:
     """A Gemm or MatMul gives float sums directly: its result needs no codes if nobody reads them."""
     if scheme.quantize_outputs or not is_matrix_product(node):
         return False
-    return not any(use.node in quantized for use in value.uses())
+    return not any(use.node in taking for use in value.uses())
 
 
 def _place_weighted_inputs(decisions: list[NodeDecision], quantized: set[ir.Node]) -> Placement:

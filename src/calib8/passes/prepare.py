@@ -19,6 +19,8 @@ from calib8.model.runtime import Arrays, as_written, open_session
 from calib8.ops.groups import CONTROL_FLOW
 from calib8.parameters import nearest, parameter
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
+from calib8.passes.fold_rows import fold_behind_bias, fold_behind_reshape
+from calib8.passes.fold_sums import fold_behind_sum
 from calib8.passes.free_sizes import (
     forget_inferred_names,
     forget_names,
@@ -52,6 +54,9 @@ PREPARE: Final[tuple[Pass, ...]] = (
     fuse_hard_swish,
     fuse_layer_norm,
     fold_affine,
+    fold_behind_reshape,
+    fold_behind_bias,
+    fold_behind_sum,
     fold_gemm_factors,
     batch_norm_to_conv,
     divide_to_multiply,

@@ -40,24 +40,49 @@ FUSED: Final[Mapping[Profile, frozenset[str]]] = {
 
 def against_constant(builder: Builder, node: ir.Node) -> bool:
     """Whether the node was emitted as tables of its sum, difference or product with constant codes."""
-    constants = [coded_constant(value) for value in node.inputs]
-    if len(constants) != 2 or not any(constants) or node.op_type not in FUSED[builder.profile]:
+    found = _operands(builder, node)
+    if found is None:
         return False
-    place = 0 if constants[0] is not None else 1
-    constant, other = constants[place], node.inputs[1 - place]
-    form = builder.forms.get(other) if other is not None else None
-    if constant is None or not isinstance(form, Coded) or not _has_kernel(builder, node, form, constant):
-        return False
-    codes = wide_constant(constant.values, builder.shape(form))
-    if codes is None or builder.shape(form) != shape_of(node.outputs[0]):
-        return False
-    rows = in_rows(builder, form, frozenset(axis for axis, size in enumerate(codes.shape) if size > 1))
+    form, constant, codes, place = found
+    rows = in_rows(builder, form, frozenset(_varying(codes)))
     if rows.tables > MAX_TABLES:
         return False
     kind = CodeType(codes.dtype.name, float(constant.scale), int(constant.zero_point))
     codes = vector(rows, codes)
     _tables(builder, node, rows, Operand(_slot(kind, codes), codes), place)
     return True
+
+
+def varies_along_axes(builder: Builder, node: ir.Node) -> bool:
+    """Whether a kernel computes with constant codes that vary along several axes: a table for each place.
+
+    The instruction with the constant as a tensor gives the same codes and needs one for each place.
+    """
+    found = _operands(builder, node)
+    return found is not None and len(_varying(found[2])) > 1
+
+
+def _varying(codes: npt.NDArray[Any]) -> list[int]:
+    return [axis for axis, size in enumerate(codes.shape) if size > 1]
+
+
+def _operands(builder: Builder, node: ir.Node) -> tuple[Coded, CodedArray, npt.NDArray[Any], int] | None:
+    """A tensor of codes, the constant, its codes with all axes of the tensor, and which input it is.
+
+    None where no fused kernel computes the node from a tensor's codes and a constant's.
+    """
+    constants = [coded_constant(value) for value in node.inputs]
+    if len(constants) != 2 or not any(constants) or node.op_type not in FUSED[builder.profile]:
+        return None
+    place = 0 if constants[0] is not None else 1
+    constant, other = constants[place], node.inputs[1 - place]
+    form = builder.forms.get(other) if other is not None else None
+    if constant is None or not isinstance(form, Coded) or not _has_kernel(builder, node, form, constant):
+        return None
+    codes = wide_constant(constant.values, builder.shape(form))
+    if codes is None or builder.shape(form) != shape_of(node.outputs[0]):
+        return None
+    return form, constant, codes, place
 
 
 def _has_kernel(builder: Builder, node: ir.Node, form: Coded, constant: CodedArray) -> bool:

@@ -2,7 +2,8 @@
 
     two tensors of codes           Add, Sub, Mul, Maximum, Minimum
     a layer's sums and codes       AddSums (the residual of a layer that no quantizer reads)
-    a tensor and a constant        a table, one per channel where the constant varies so
+    a tensor and a constant        a table, one per channel where the constant varies so; of a constant that
+                                   varies along several axes the instruction of two tensors
     functions of the same tensor   a table: x · sigmoid(x)
 
 Operands lie as the largest of them does; smaller ones get axes of size 1.
@@ -19,7 +20,7 @@ from calib8.ops.groups import BINARY_OPS, COMPARING
 from calib8.ops.questions import adds, multiplies
 from calib8.program.instructions import Add, AddSums, Instruction, Maximum, Minimum, Mul, Sub
 from calib8.program.lower.builder import Builder, shape_of, step_name
-from calib8.program.lower.constant_operand import against_constant
+from calib8.program.lower.constant_operand import against_constant, varies_along_axes
 from calib8.program.lower.constant_tensors import constant_tensor
 from calib8.program.lower.constants import is_fixed
 from calib8.program.lower.convert import coded, sums_in_order
@@ -45,7 +46,8 @@ def binary(builder: Builder, node: ir.Node) -> None:
 
 def _curve(builder: Builder, node: ir.Node) -> None:
     """A function of one tensor, or else of two whose own functions lose nothing in codes."""
-    delivered = against_constant(builder, node)
+    per_place = varies_along_axes(builder, node) and _and_constant(builder, node)
+    delivered = per_place or against_constant(builder, node)
     try:
         made = applied(builder, node)
     except NoFormError:

@@ -23,17 +23,16 @@ from calib8.program.instructions import (
     ConvTranspose,
     DepthwiseConv,
     FullyConnected,
-    MatMul,
     Weighted,
 )
 from calib8.program.lower.builder import Builder, shape_of, step_name
 from calib8.program.lower.constants import is_fixed
-from calib8.program.lower.convert import coded
+from calib8.program.lower.emit_products import product
 from calib8.program.lower.forms import Coded, Order
 from calib8.program.lower.functions import CodedLayer, function_behind, function_rule
-from calib8.program.lower.layout import axis_last, logical_order
+from calib8.program.lower.layout import axis_last
 from calib8.program.lower.moves import transposed
-from calib8.program.lower.results import NOT_CODED, Target, coded_source, sole_target, target_of
+from calib8.program.lower.results import Target, coded_source, sole_target, target_of
 from calib8.program.lower.weights import (
     LARGE_BIAS,
     Weights,
@@ -44,7 +43,7 @@ from calib8.program.lower.weights import (
     sum_scales,
 )
 from calib8.program.ops.weighted import largest_wide_sum
-from calib8.program.rounding.linear import layer_rescale, sums_rescale
+from calib8.program.rounding.linear import layer_rescale
 from calib8.program.rules import F32, I32, Codes, LayerRescale
 
 NEGATIVE_PADS: Final = "its padding is negative"
@@ -138,7 +137,7 @@ def mat_mul(builder: Builder, node: ir.Node) -> None:
         weights, source = coded_weights(node.inputs[1], 1), coded_source(builder, node)
         _fully_connected(builder, node, source, weights, False, None)
     else:
-        _activations(builder, node)
+        product(builder, node)
 
 
 def _fully_connected(
@@ -243,24 +242,3 @@ def _delivered(step: Weighted, target: Target, rule: LayerRescale) -> Weighted:
     return replace(
         step, name=target.name, outputs=target.outputs, rescale=rule, low=target.low, high=target.high
     )
-
-
-def _activations(builder: Builder, node: ir.Node) -> None:
-    """``A @ B``, both in codes."""
-    lhs, rhs = coded(builder, node.inputs[0]), coded(builder, node.inputs[1])
-    if lhs is None or rhs is None:
-        raise NoFormError(NOT_CODED)
-    if min(len(lhs.order), len(rhs.order)) < 2:
-        raise NoFormError("it multiplies vectors")
-    lhs, rhs = builder.in_logical_order(lhs), builder.in_logical_order(rhs)
-    inputs, value = (lhs.slot, rhs.slot), node.outputs[0]
-    scale = np.float32(builder.kind(lhs).scale) * np.float32(builder.kind(rhs).scale)
-    order, scales = logical_order(len(shape_of(value))), np.array([scale], np.float32)
-    target = sole_target(builder, value, order, [node])
-    if target is None:
-        builder.forms[value] = sums = builder.sums(value, order, scales)
-        step = MatMul(step_name(node), inputs, (sums.slot,), None, 0, 0)
-    else:
-        rule = sums_rescale(builder.profile, scales, target.kind.scale)
-        step = MatMul(target.name, inputs, target.outputs, rule, target.low, target.high)
-    builder.steps.append(step)
