@@ -91,7 +91,11 @@ NETS: dict[str, tuple[str, tuple[str, ...], str]] = {
     ),
     "function": (f"{SUM} n = HardSwish(q) {LAST}", ("q", "n"), "N,8,12,12"),
     "to a function": (f"{SUM} n = Tanh(q) {LAST}", ("n",), "N,8,12,12"),
-    "constant": (f"{SUM} n = Mul(q, one) {LAST}", ("q", "n"), "N,8,12,12"),
+    "constant": (
+        f"a = {CONV}(x, w) c = {CONV}(x, w, b) r = Relu(c) q = Add(a, r) n = Mul(q, one) {LAST}",
+        ("q", "n"),
+        "N,8,12,12",
+    ),
 }  # fmt: skip
 """Body, spots that are asked for, shape of y."""
 
