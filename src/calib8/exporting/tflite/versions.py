@@ -40,6 +40,8 @@ INT8: Final[Mapping[str, tuple[int, str]]] = {
     "RELU": (2, "2.1.0"),
     "RELU6": (2, "2.1.0"),
     "RESHAPE": (1, "1.5.0"),
+    "RSQRT": (2, "2.5.0"),
+    "SQUARED_DIFFERENCE": (2, "2.5.0"),
     "RESIZE_BILINEAR": (3, "2.2.0"),
     "RESIZE_NEAREST_NEIGHBOR": (3, "2.3.0"),
     "SLICE": (2, "1.14.0"),
