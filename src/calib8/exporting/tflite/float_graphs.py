@@ -61,7 +61,7 @@ def _computed(model: onnx.ModelProto, arrays: dict[str, Any]) -> list[onnx.NodeP
     for node in model.graph.node:
         if node.op_type == "Constant":
             arrays[node.output[0]] = _constant(node)
-        elif node.op_type in FOLDED and all(name in arrays for name in node.input if name):
+        elif node.input and all(name in arrays for name in node.input if name):
             graph = helper.make_graph(
                 [node],
                 "fold",
@@ -195,11 +195,6 @@ def _clip(node: Node) -> None:
     if not limits:
         _reshape(node)
 
-
-FOLDED: Final = frozenset(
-    {"Cast", "DequantizeLinear", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-)
-"""Nodes of constants that are constants."""
 
 CONSTANT_TYPES: Final[Mapping[str, Any]] = {
     "value_int": np.int64,
