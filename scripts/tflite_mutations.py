@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from flatbuffers.builder import BuilderSizeError
 
-from calib8.errors import UnsupportedModelError
+from calib8.errors import NoFormError, UnsupportedModelError
+from calib8.tflite.custom import DETECTIONS, detections, detections_bytes, is_custom
 from calib8.tflite.graph import Graph, Operator, Quantization, Tensor
 from calib8.tflite.read import defaults
 from calib8.tflite.schema import OPERATOR_CODES, OPTIONS, TYPE_CODES, member_names
@@ -234,12 +235,28 @@ def _other_op(operator: Operator, graph: Graph, rng: Rng) -> Operator:
 
 
 def _option(operator: Operator, graph: Graph, rng: Rng) -> Operator:
+    if operator.custom_options:
+        return replace(operator, custom_options=_own_options(operator, rng))
     fields = OPTIONS[operator.op].fields if operator.op in OPTIONS else {}
     if not fields:
         return operator
     name = str(rng.choice(sorted(fields)))
     old: Any = operator.options.get(name, defaults(operator.op)[name])
     return replace(operator, options={**operator.options, name: _value(fields[name], old, rng)})
+
+
+def _own_options(operator: Operator, rng: Rng) -> bytes:
+    """Other numbers where they are known, else other bytes."""
+    try:
+        known = detections(operator) if is_custom(operator, DETECTIONS) else None
+    except NoFormError:
+        known = None
+    if known is None or rng.random() < 0.3:
+        change = (_flip_bits, _overwrite, _truncate, _set_word)[int(rng.integers(4))]
+        room = operator.custom_options.ljust(16, b"\0")
+        return change(bytearray(room), room, rng)
+    name = str(rng.choice(sorted(vars(known))))
+    return detections_bytes(replace(known, **{name: _value("value", getattr(known, name), rng)}))
 
 
 def _value(kind: str, old: Any, rng: Rng) -> Any:

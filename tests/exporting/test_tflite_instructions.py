@@ -8,6 +8,9 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from cases_elementwise import squared_difference
+from cases_functions import rsqrt
+from cases_indices import gather_nd
 from example_programs import EXAMPLES, codes, plain, single
 from exported import CASES, assert_exported_exactly, litert_gives, random_feeds
 from litert import Kernels
@@ -18,6 +21,7 @@ from calib8.errors import UnsupportedModelError
 from calib8.exporting.tflite.export import to_tflite
 from calib8.program import instructions as op
 from calib8.program.expressions import Apply, Constant, Source
+from calib8.program.lower_tflite.lower import lower_tflite
 from calib8.program.program import Program, Slot
 from calib8.program.rounding.linear import clamp, product_rule, sum_rule
 from calib8.program.rounding.pools import mean_rule
@@ -333,3 +337,15 @@ def test_what_tflite_has_no_operator_for_is_refused_by_name(name: str) -> None:
     told = rf"1 part has no form in TFLite: 'node' \({name}\): there is no operator for it"
     with pytest.raises(UnsupportedModelError, match=told):
         to_tflite(EXAMPLES[name, "tflite"])
+
+
+@pytest.mark.parametrize("op", ["GATHER_ND", "RSQRT", "SQUARED_DIFFERENCE"])
+def test_operators_of_tflite_files_come_back(op: str) -> None:
+    """Read, lowered and written once more; an operator against a constant is a table."""
+    makes = {"GATHER_ND": gather_nd, "RSQRT": rsqrt, "SQUARED_DIFFERENCE": squared_difference}
+    written = set()
+    for seed in range(CASES):
+        rng = np.random.default_rng(seed)
+        exported = assert_exported_exactly(lower_tflite(makes[op](rng, "int8")), rng)
+        written.update(exported.operators)
+    assert op in written or op == "GATHER_ND"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from float_operators import FloatNet, Rng, image
 
-from calib8.tflite.graph import Graph
+from calib8.tflite.graph import Graph, Operator, Tensor
 
 
 def any_shape(rng: Rng, net: FloatNet) -> int:
@@ -126,6 +126,55 @@ def gather(rng: Rng) -> Graph:
     return net.graph(net.op("GATHER", [x, net.constant(indices, "int32")], axis=axis, batch_dims=0))
 
 
+def gather_nd(rng: Rng) -> Graph:
+    """Constant rows of indices or fed ones of 0 and 1."""
+    net = FloatNet(rng)
+    x = net.fed(*rng.integers(2, 6, int(rng.integers(1, 5))).tolist())
+    sizes = net.tensors[x].shape
+    depth = int(rng.integers(1, len(sizes) + 1))
+    rows = rng.integers(1, 4, int(rng.integers(0, 3))).tolist()
+    if rng.random() < 0.3:
+        return net.graph(net.op("GATHER_ND", [x, net.fed(*rows, depth, dtype="int32")]))
+    indices = rng.integers(0, sizes[:depth], (*rows, depth))
+    return net.graph(net.op("GATHER_ND", [x, net.constant(indices, str(rng.choice(["int32", "int64"])))]))
+
+
+def reverse_v2(rng: Rng) -> Graph:
+    net = FloatNet(rng)
+    x = any_shape(rng, net)
+    rank = len(net.tensors[x].shape)
+    axes = rng.permutation(rank)[:1]
+    return net.graph(net.op("REVERSE_V2", [x, net.constant(axes, "int32")]))
+
+
+def topk_v2(rng: Rng) -> Graph:
+    """Few different numbers, so that many are equal."""
+    net = FloatNet(rng)
+    rounded = net.op("FLOOR", [any_shape(rng, net)])
+    width = net.tensors[net.inputs[0]].shape[-1]
+    count = net.constant(int(rng.integers(1, width + 1)), "int32")
+    values = net.add(Tensor("y", (), "float32"))
+    places = net.add(Tensor("y", (), "int32"))
+    net.operators.append(Operator("TOPK_V2", (rounded, count), (values, places)))
+    return net.graph(values, places)
+
+
+def cumsum(rng: Rng) -> Graph:
+    net = FloatNet(rng)
+    x = any_shape(rng, net)
+    rank = len(net.tensors[x].shape)
+    axis = net.constant(int(rng.integers(-rank, rank)), "int32")
+    exclusive, reverse = bool(rng.random() < 0.5), bool(rng.random() < 0.5)
+    return net.graph(net.op("CUMSUM", [x, axis], exclusive=exclusive, reverse=reverse))
+
+
+def add_n(rng: Rng) -> Graph:
+    net = FloatNet(rng)
+    shape = rng.integers(1, 5, 4).tolist()
+    sides = [net.fed(*shape) for _ in range(int(rng.integers(2, 5)))]
+    return net.graph(net.op("ADD_N", sides))
+
+
 def tile(rng: Rng) -> Graph:
     net = FloatNet(rng)
     x = any_shape(rng, net)
@@ -212,6 +261,14 @@ def cast(rng: Rng) -> Graph:
         "CAST", [any_shape(rng, net)], dtype=kind.lower(), in_data_type="FLOAT32", out_data_type=kind
     )
     return net.graph(net.op("CAST", [whole], in_data_type=kind, out_data_type="FLOAT32"))
+
+
+def select(rng: Rng) -> Graph:
+    net = FloatNet(rng)
+    shape = rng.integers(1, 5, 4).tolist()
+    a, b = net.fed(*shape), net.fed(*shape)
+    which = net.op("GREATER", [a, b], dtype="bool", shape=tuple(shape))
+    return net.graph(net.op("SELECT", [which, b, net.normal(*shape)]))
 
 
 def select_v2(rng: Rng) -> Graph:

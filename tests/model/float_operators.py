@@ -293,6 +293,25 @@ def quotient(rng: Rng) -> Graph:
     return net.graph(net.op("DIV", [dividend, divisor], **activated(rng)))
 
 
+def whole_division(op: str) -> Callable[[Rng], Graph]:
+    """Quotients of floats or whole numbers, rounded down, or what they leave; many have no fraction."""
+
+    def build(rng: Rng) -> Graph:
+        net = FloatNet(rng)
+        shape = rng.integers(1, 6, 4).tolist()
+        dtype = str(rng.choice(["float32", "int32"]))
+        divisor = rng.choice([-3, -2, -1, 1, 2, 3, 7], shape[3] if rng.random() < 0.5 else shape)
+        dividend = net.constant(rng.integers(-20, 20, shape), dtype)
+        if dtype == "float32":
+            side = net.op("ADD", [net.fed(*shape), dividend], shape=shape)
+            side = net.op("FLOOR", [side], shape=shape) if rng.random() < 0.5 else side
+        else:
+            side = net.op("ADD", [net.fed(*shape, dtype=dtype), dividend], shape=shape, dtype=dtype)
+        return net.graph(net.op(op, [side, net.constant(divisor, dtype)], dtype=dtype))
+
+    return build
+
+
 def logical(op: str) -> Callable[[Rng], Graph]:
     def build(rng: Rng) -> Graph:
         net = FloatNet(rng)

@@ -232,7 +232,7 @@ def test_sums_of_16_bits_that_tflite_rounds_otherwise_fit_int32(other: str) -> N
 
 
 def test_tflite_adds_16_bits_with_15_more() -> None:
-    """Or in one rounding; 8-bit codes gain 20."""
+    """Or in one rounding; 8-bit codes gain 20, or 7 where their difference has 16 bits and is squared."""
     scaled = EXAMPLES["Add", "tflite"].instructions[0].rule  # type: ignore[attr-defined]
     program = WIDE["Add, 16 and 8 to 8", "tflite"]
     with pytest.raises(ModelError, match=r"has the left shift 20\. It must be 15"):
@@ -240,6 +240,11 @@ def test_tflite_adds_16_bits_with_15_more() -> None:
     verify(with_step(program, rule=replace(scaled, left_shift=15)))
     with pytest.raises(ModelError, match=r"has the left shift 15\. It must be 20"):
         verify(with_step(EXAMPLES["Add", "tflite"], rule=replace(scaled, left_shift=15)))
+    widening = WIDE["Sub, 8 to 16", "tflite"]
+    verify(with_step(widening, rule=replace(scaled, left_shift=7)))
+    for program in (EXAMPLES["Sub", "tflite"], WIDE["Sub, 16 to 16", "tflite"]):
+        with pytest.raises(ModelError, match=r"has the left shift 7\. It must be"):
+            verify(with_step(program, rule=replace(scaled, left_shift=7)))
     aligned = WIDE["Add, 16 to 16", "tflite"].instructions[0].rule  # type: ignore[attr-defined]
     with pytest.raises(ModelError, match="has AlignedSum in profile tflite"):
         verify(with_step(EXAMPLES["Add", "tflite"], rule=aligned))

@@ -31,13 +31,16 @@ CASES_OF: Final[Mapping[str, Callable[[np.random.Generator, str], Graph]]] = {
     "QUANTIZE": cases_joins.quantize,
     "REDUCE_MAX": cases_pools.reduce_max,
     "REDUCE_MIN": cases_pools.reduce_min,
+    "SQUARED_DIFFERENCE": cases_elementwise.squared_difference,
     "SUB": cases_elementwise.sub,
     "SUM": cases_pools.sum_over,
     "TRANSPOSE_CONV": cases_layers.transpose_conv,
 }
 """Operator → a random model of it whose codes are int8 or uint8."""
 
-TYPES_OF: Final[Mapping[str, tuple[str, ...]]] = {"ABS": ("int8",), "BATCH_MATMUL": ("int8",)}
+TYPES_OF: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
+    ("ABS", "BATCH_MATMUL", "SQUARED_DIFFERENCE"), ("int8",)
+)
 """Operators that LiteRT does not have for both types of codes."""
 
 CASES: Final = tuple((op, dtype) for op in CASES_OF for dtype in TYPES_OF.get(op, ("int8", "uint8")))

@@ -98,3 +98,13 @@ def absolute(rng: np.random.Generator, dtype: str) -> Graph:
     y_scale = float(kind.scales[0]) * float(np.exp(rng.uniform(-1.5, 1.5)))
     y_kind = kind if rng.random() < 0.2 else _kind(rng, dtype, y_scale)
     return net.graph("ABS", [x], [net.output(shape, dtype, y_kind)], 2)
+
+
+def squared_difference(rng: np.random.Generator, dtype: str) -> Graph:
+    """Of int8 only; the output's scale is at least so large that LiteRT takes it."""
+    scales = [random_scale(rng), random_scale(rng)]
+    if rng.random() < 0.3:
+        scales[1] = scales[0]
+    y_scale = max(scales) ** 2 * float(np.exp(rng.uniform(-4.0, 9.0)))
+    kinds = [_kind(rng, dtype, scale) for scale in scales]
+    return _binary(rng, "SQUARED_DIFFERENCE", dtype, kinds, _kind(rng, dtype, y_scale))

@@ -107,3 +107,13 @@ def log(rng: np.random.Generator, dtype: str) -> Graph:
     x = net.codes(shape, dtype, random_scale(rng), int(np.iinfo(dtype).min))
     y = net.output(shape, dtype, quantized(random_scale(rng, 5e-3), random_zero_point(rng, dtype)))
     return net.graph("LOG", [x], [y])
+
+
+def rsqrt(rng: np.random.Generator, dtype: str) -> Graph:
+    """Of int8 only; no code stands for a number below 0."""
+    net, shape = Net(), (2, 256)
+    scale = random_scale(rng, 1e-6, 2.0)
+    x = net.codes(shape, dtype, scale, int(np.iinfo(dtype).min))
+    largest = 1.0 / np.sqrt(scale * float(np.exp(rng.uniform(0.0, 4.0))))
+    y = net.output(shape, dtype, quantized(float(np.float32(largest / 255)), random_zero_point(rng, dtype)))
+    return net.graph("RSQRT", [x], [y], 2)

@@ -112,6 +112,27 @@ def gather(rng: np.random.Generator, dtype: str) -> Graph:
     return net.graph("GATHER", [x, net.constant(indices)], [y], 2, axis=axis, batch_dims=0)
 
 
+def gather_nd(rng: np.random.Generator, dtype: str) -> Graph:
+    net, shape = Net(), random_shape(rng, 1, 5, 5)
+    depth = int(rng.integers(1, len(shape) + 1))
+    rows = random_shape(rng, 0, 2)
+    kind = str(rng.choice(["int16", "int32", "int64"]))
+    indices = rng.integers(0, shape[:depth], (*rows, depth)).astype(kind)
+    x = random_input(rng, net, shape, dtype)
+    y = net.output((*rows, *shape[depth:]), dtype, meaning(net, x))
+    return net.graph("GATHER_ND", [x, net.constant(indices)], [y], 4 if kind == "int16" else 2)
+
+
+def reverse_v2(rng: np.random.Generator, dtype: str) -> Graph:
+    """Neighbouring axes, as LiteRT asks for."""
+    net, shape = Net(), random_shape(rng)
+    first = int(rng.integers(0, len(shape)))
+    axes = np.arange(first, int(rng.integers(first, len(shape))) + 1, dtype=np.int32)
+    x = random_input(rng, net, shape, dtype)
+    y = net.output(shape, dtype, meaning(net, x))
+    return net.graph("REVERSE_V2", [x, net.constant(axes)], [y], 3)
+
+
 def arg_max(rng: np.random.Generator, dtype: str) -> Graph:
     return _arg(rng, dtype, "ARG_MAX")
 

@@ -148,7 +148,7 @@ def fully_connected(rng: np.random.Generator, dtype: str) -> Graph:
 
 
 def batch_matmul(rng: np.random.Generator, dtype: str) -> Graph:
-    """Either side may be transposed, or have fewer or shorter batch axes."""
+    """Either side may be transposed, constant, or have fewer or shorter batch axes."""
     net, rank = any_net(rng), int(rng.integers(2, 5))
     rows, joined, columns = (int(n) for n in rng.integers(1, 12, 3))
     batch = tuple(int(n) for n in rng.integers(1, 4, rank - 2))
@@ -159,6 +159,12 @@ def batch_matmul(rng: np.random.Generator, dtype: str) -> Graph:
         (*sides[0], *((joined, rows) if adj_x else (rows, joined))),
         (*sides[1], *((columns, joined) if adj_y else (joined, columns))),
     ]
-    x = [net.codes(shape, dtype, net.scale(rng), random_zero_point(rng, dtype)) for shape in shapes]
+    fixed = int(rng.integers(0, 2)) if rng.random() < 0.25 else None
+    x = [
+        net.constant(random_codes(rng, shape, dtype), _any_kind(rng, net, dtype))
+        if place == fixed
+        else net.codes(shape, dtype, net.scale(rng), random_zero_point(rng, dtype))
+        for place, shape in enumerate(shapes)
+    ]
     y = result(rng, net, (*batch, rows, columns), dtype)
     return net.graph("BATCH_MATMUL", x, [y], 3, adj_x=adj_x, adj_y=adj_y)

@@ -29,6 +29,7 @@ FUNCTIONS: Final[Mapping[str, Generator]] = {
     "GELU": functions.gelu,
     "EXP": functions.exp,
     "LOG": functions.log,
+    "RSQRT": functions.rsqrt,
 }
 
 MOVES: Final[Mapping[str, Generator]] = {
@@ -52,6 +53,8 @@ MOVES: Final[Mapping[str, Generator]] = {
     "SPLIT": indices.split,
     "SPLIT_V": indices.split_v,
     "GATHER": indices.gather,
+    "GATHER_ND": indices.gather_nd,
+    "REVERSE_V2": indices.reverse_v2,
     "ARG_MAX": indices.arg_max,
     "ARG_MIN": indices.arg_min,
     "CAST": indices.cast,
@@ -65,5 +68,5 @@ RESIZES: Final[Mapping[str, Generator]] = {
 CASES_OF: Final[Mapping[str, Generator]] = FUNCTIONS | MOVES | RESIZES
 """Operator → a random model of it."""
 
-INT8_ONLY: Final = ("EXP", "LOG")
+INT8_ONLY: Final = ("EXP", "LOG", "RSQRT")
 """Operators for which LiteRT has no uint8 kernel."""

@@ -7,8 +7,12 @@ import pytest
 from cases_arith import CASES, CASES_OF
 from litert import litert_outputs
 from single_op import CASES as COUNT
-from single_op import Net, assert_same_bits, moved_to_uint8, quantized
+from single_op import Net, assert_same_bits, feeds, moved_to_uint8, quantized
 
+from calib8 import _core
+from calib8.program.lower_tflite.lower import lower_tflite
+from calib8.program.reference.executor import run_program
+from calib8.session import InferenceSession
 from calib8.tflite.write import serialize
 
 
@@ -19,6 +23,19 @@ def test_random_models(op: str, dtype: str) -> None:
         graph = CASES_OF[op](rng, dtype)
         misread = (op, dtype) == ("SUM", "int8")  # see test_reference_sum_of_int8
         assert_same_bits(rng, graph, definition=moved_to_uint8(graph) if misread else None)
+
+
+@pytest.mark.parametrize("isa", _core.engine.available_isas())
+def test_squared_differences_on_every_set(isa: str) -> None:
+    """A Sub of 8-bit codes with 16-bit results, which no other model has."""
+    for seed in range(COUNT):
+        rng = np.random.default_rng(seed)
+        graph = CASES_OF["SQUARED_DIFFERENCE"](rng, "int8")
+        program = lower_tflite(graph)
+        named = dict(zip((port.name for port in program.inputs), feeds(rng, graph), strict=True))
+        [wanted] = run_program(program, named)
+        [got] = InferenceSession(program, isa=isa).run(None, named)
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_reference_sum_of_int8() -> None:

@@ -13,7 +13,8 @@ from typing import Final
 
 from calib8.analysis.rules.tflite_files import RULES
 from calib8.parameters import Text, either, parameter
-from calib8.tflite.graph import Graph, Operator
+from calib8.tflite.custom import KNOWN
+from calib8.tflite.graph import CUSTOM, Graph, Operator
 from calib8.tflite.kinds import kind
 from calib8.tflite.versions import unknown_version
 
@@ -46,7 +47,7 @@ def _of_kind(graph: Graph) -> Iterator[str]:
             "there is no integer program of it"
         )
     custom = sorted(
-        {operator.custom_code or "CUSTOM" for operator in graph.operators if operator.op == "CUSTOM"}
+        {each.title for each in graph.operators if each.op == CUSTOM and each.custom_code not in KNOWN}
     )
     if custom:
         yield f"custom operators, which only their own runtime has: {', '.join(custom)}"

@@ -149,7 +149,7 @@ def _tensor(tensor: Tensor) -> TensorInspection:
 
 def _operator(graph: Graph, operator: Operator) -> OperatorInspection:
     return OperatorInspection(
-        operator.custom_code or operator.op,
+        operator.title,
         operator.version,
         _names(graph, operator.inputs),
         _names(graph, operator.outputs),

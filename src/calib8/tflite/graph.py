@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+CUSTOM: Final = "CUSTOM"
+"""Operator that a runtime has by a name of its own."""
 
 Option = int | float | bool | str | tuple[int, ...]
 """Value of an option; enumerations by the names of the schema (``SAME``, ``RELU6``, ``INT8``)."""
@@ -66,6 +69,7 @@ class Operator:
         options: by the schema's names; a field that the file leaves out has the schema's default.
         version: of the operator.
         custom_code: name of a custom operator, else empty.
+        custom_options: bytes that a custom operator has for options.
     """
 
     op: str
@@ -74,6 +78,12 @@ class Operator:
     options: Mapping[str, Option] = field(default_factory=dict)
     version: int = 1
     custom_code: str = ""
+    custom_options: bytes = b""
+
+    @property
+    def title(self) -> str:
+        """What messages call it: its name in the schema, of a custom operator its own."""
+        return self.custom_code or self.op if self.op == CUSTOM else self.op
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from calib8.errors import ModelError, UnsupportedModelError
 from calib8.files import check_model_file
 from calib8.tflite.bounds import MOST_ENTRIES, Budget, bounded
 from calib8.tflite.check import MOST_AXES, check
-from calib8.tflite.graph import Graph, Operator, Option, Quantization, Tensor
+from calib8.tflite.graph import CUSTOM, Graph, Operator, Option, Quantization, Tensor
 from calib8.tflite.schema import (
     DTYPES,
     IDENTIFIER,
@@ -201,7 +201,8 @@ def _operator_name(code: Any) -> tuple[str, int, str]:
 def _operator(file: _File, operator: Any, codes: list[tuple[str, int, str]]) -> Operator:
     op, version, custom = _entry(codes, operator.OpcodeIndex(), "operator codes")
     inputs, outputs = file.ints(operator, "Inputs"), file.ints(operator, "Outputs")
-    return Operator(op, inputs, outputs, _options(file, operator, op), version, custom)
+    own = file.array(operator, "CustomOptions").astype(np.uint8).tobytes() if op == CUSTOM else b""
+    return Operator(op, inputs, outputs, _options(file, operator, op), version, custom, own)
 
 
 def _options(file: _File, operator: Any, op: str) -> dict[str, Option]:

@@ -147,7 +147,7 @@ def _derived(graph: Graph, wanted: Sequence[Shape], name: str) -> Graph:
         problem = _visited(work, tensors, operator, kept)
         if problem is not None:
             lost.update(operator.outputs)
-            title = f"'{graph.tensors[operator.outputs[0]].name}' ({operator.custom_code or operator.op})"
+            title = f"'{graph.tensors[operator.outputs[0]].name}' ({operator.title})"
             problems.append(f"{title}: {problem}")
     if problems:
         fed = [tensors[place] for place in graph.inputs]

@@ -96,6 +96,11 @@ def _gather(graph: Graph, operator: Operator) -> Shape:
     return (*x[:axis], *indices, *x[axis + 1 :])
 
 
+def _gather_nd(graph: Graph, operator: Operator) -> Shape:
+    x, indices = _shapes(graph, operator)
+    return (*indices[:-1], *x[indices[-1] :])
+
+
 def _tile(graph: Graph, operator: Operator) -> Shape:
     x, times = _same(graph, operator), constant(graph, operator, 1)
     return tuple(size * count for size, count in zip(x, times, strict=True))
@@ -148,16 +153,16 @@ def _shape(graph: Graph, operator: Operator) -> Shape:
 
 
 SAME: Final = (
-    "ABS", "CAST", "CEIL", "COS", "DEQUANTIZE", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH",
-    "L2_NORMALIZATION", "LEAKY_RELU", "LOCAL_RESPONSE_NORMALIZATION", "LOG", "LOGISTIC", "LOG_SOFTMAX", "NEG",
-    "QUANTIZE", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "ROUND", "RSQRT", "SIGN", "SIN", "SOFTMAX",
-    "SQRT", "SQUARE", "TANH",
+    "ABS", "ADD_N", "CAST", "CEIL", "COS", "CUMSUM", "DEQUANTIZE", "ELU", "EXP", "FLOOR", "GELU",
+    "HARD_SWISH", "L2_NORMALIZATION", "LEAKY_RELU", "LOCAL_RESPONSE_NORMALIZATION", "LOG", "LOGISTIC",
+    "LOG_SOFTMAX", "NEG", "QUANTIZE", "RELU", "RELU6", "RELU_0_TO_1", "RELU_N1_TO_1", "REVERSE_V2", "ROUND",
+    "RSQRT", "SIGN", "SIN", "SOFTMAX", "SQRT", "SQUARE", "TANH",
 )  # fmt: skip
 """Operators whose output has the shape of their input."""
 
 BROADCAST: Final = (
-    "ADD", "DIV", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL", "POW", "PRELU", "SQUARED_DIFFERENCE",
-    "SUB",
+    "ADD", "DIV", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "MUL", "POW", "PRELU", "SELECT",
+    "SELECT_V2", "SQUARED_DIFFERENCE", "SUB",
 )  # fmt: skip
 """Operators whose inputs are spread over each other."""
 
@@ -169,6 +174,7 @@ RULES: Final[Mapping[str, Callable[[Graph, Operator], Shape | None]]] = {
     "CONCATENATION": _concatenation,
     "PACK": _pack,
     "GATHER": _gather,
+    "GATHER_ND": _gather_nd,
     "TILE": _tile,
     "SPACE_TO_DEPTH": _space_to_depth,
     "DEPTH_TO_SPACE": _depth_to_space,

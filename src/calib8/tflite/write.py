@@ -175,6 +175,7 @@ def _operator(builder: Any, operator: Operator, code: int) -> int:
     inputs = _numbers(builder, operator.inputs, "int32")
     outputs = _numbers(builder, operator.outputs, "int32")
     options = _options(builder, operator)
+    own = builder.CreateByteVector(operator.custom_options) if operator.custom_options else None
     tflite.OperatorStart(builder)
     tflite.OperatorAddOpcodeIndex(builder, code)
     tflite.OperatorAddInputs(builder, inputs)
@@ -183,6 +184,8 @@ def _operator(builder: Any, operator: Operator, code: int) -> int:
         kind = getattr(tflite.BuiltinOptions, OPTIONS[operator.op].table)
         tflite.OperatorAddBuiltinOptionsType(builder, kind)
         tflite.OperatorAddBuiltinOptions(builder, options)
+    if own is not None:
+        tflite.OperatorAddCustomOptions(builder, own)
     return int(tflite.OperatorEnd(builder))
 
 

@@ -16,11 +16,12 @@ from typing import Final
 
 from calib8.errors import NoFormError
 from calib8.exporting.tflite.builder import Builder, Fed, codes_of, slot_codes
+from calib8.exporting.tflite.float_images import reads_image
 from calib8.exporting.tflite.float_layers import float_layer, real_codes
 from calib8.exporting.tflite.moves import reshaped, transposed
 from calib8.exporting.tflite.signed import OFFSET
 from calib8.parameters import parameter
-from calib8.program.instructions import Dequantize, Instruction, Quantize, Transpose
+from calib8.program.instructions import Dequantize, Float, Instruction, Quantize, Transpose
 from calib8.program.program import Port, Slot
 from calib8.tflite.graph import Quantization
 
@@ -44,6 +45,8 @@ def feed(builder: Builder, port: Port, readers: Sequence[Instruction], wanted: s
         NoFormError: codes are wanted, and something reads it as numbers, or its codes have 16 bits.
     """
     slot = builder.slot(port.slot)
+    if _is_float_image(builder, port, readers):
+        return _feed_image(builder, port, slot, wanted)
     orders = {step.axes for step in readers if isinstance(step, Quantize | Transpose)}
     kind = Transpose if slot.is_codes else Quantize
     only = len(orders) == 1 and all(isinstance(step, kind) for step in readers)
@@ -67,6 +70,28 @@ def feed(builder: Builder, port: Port, readers: Sequence[Instruction], wanted: s
     builder.fed[port.slot] = Fed(place, axes, inner)
     if slot.is_codes and axes != TO_NHWC:
         builder.places[port.slot] = inner
+    return place
+
+
+def _is_float_image(builder: Builder, port: Port, readers: Sequence[Instruction]) -> bool:
+    """An image of real numbers that layers in float read, perhaps beside a quantizer."""
+    slot = builder.slot(port.slot)
+    parts = [step for step in readers if isinstance(step, Float)]
+    others = [step for step in readers if not isinstance(step, Float)]
+    return (
+        slot.dtype == "float32" and len(slot.shape) == len(TO_NHWC) and bool(parts)
+        and all(reads_image(step.model, slot.name) for step in parts)
+        and all(isinstance(step, Quantize) and step.axes == TO_NHWC for step in others)
+    )  # fmt: skip
+
+
+def _feed_image(builder: Builder, port: Port, slot: Slot, wanted: str) -> int:
+    """N×H×W×C; those who read N×C×H×W get it turned."""
+    if wanted != "float32":
+        raise NoFormError(f"the input '{port.name}' is read as float numbers, so it cannot be {wanted}")
+    place = builder.port(port.name, [slot.shape[axis] for axis in TO_NHWC], slot.dtype)
+    builder.fed[port.slot] = Fed(place, TO_NHWC)
+    builder.waiting[port.slot] = partial(_in_order, builder, place, FROM_NHWC)
     return place
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.exporting.tflite.versions import INT8, INT16
-from calib8.program.instructions import Dequantize, Transpose, Weighted
+from calib8.program.instructions import Dequantize, Sub, Transpose, Weighted
 from calib8.program.program import WIDE_TYPE, Slot
 from calib8.program.rounding.linear import clamp
 from calib8.tflite.graph import Operator, Option, Quantization, Tensor
@@ -68,6 +68,7 @@ class Builder:
         places: slot → its tensor.
         sums: slot of sums → what makes them.
         repeated: layers of sums that are codes already, by the name of their slot.
+        differences: slot of 16-bit differences of int8 codes → what makes them.
         fed: slot of an input → how it is fed.
         dequantized: slot of real values → the instruction that makes them of codes or sums.
         waiting: slot → what adds its tensor once somebody reads it.
@@ -85,6 +86,7 @@ class Builder:
     places: dict[int, int] = field(default_factory=dict)
     sums: dict[int, LayerSums] = field(default_factory=dict)
     repeated: set[str] = field(default_factory=set)
+    differences: dict[int, Sub] = field(default_factory=dict)
     fed: dict[int, Fed] = field(default_factory=dict)
     dequantized: dict[int, Dequantize] = field(default_factory=dict)
     waiting: dict[int, Callable[[], int]] = field(default_factory=dict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from calib8.errors import NoFormError
@@ -10,6 +12,8 @@ from calib8.exporting.tflite.layers import coded_layer, sums_weight_scales
 from calib8.exporting.tflite.wide import any_wide, fine_scale, limited, operand
 from calib8.program.instructions import Add, AddSums, Maximum, Minimum, Mul, Requantize, Sub
 from calib8.program.program import Slot
+from calib8.program.rounding.squares import LEFT_SHIFT
+from calib8.program.rules import ScaledSum
 from calib8.tflite.graph import Option
 
 OPERATORS: dict[type, str] = {
@@ -22,7 +26,16 @@ OPERATORS: dict[type, str] = {
 
 
 def binary(builder: Builder, step: Add | Sub | Mul) -> None:
-    """Sum, difference or product, broadcast."""
+    """Sum, difference or product, broadcast; differences that may be squared wait for whoever reads them."""
+    if isinstance(step, Sub) and isinstance(step.rule, ScaledSum) and step.rule.left_shift == LEFT_SHIFT:
+        builder.differences[step.outputs[0]] = step
+        builder.waiting[step.outputs[0]] = partial(_written, builder, step)
+    else:
+        _written(builder, step)
+
+
+def _written(builder: Builder, step: Add | Sub | Mul) -> int:
+    """The operator, and the tensor of its result."""
     a, b, y = (builder.slot(number) for number in (*step.inputs, *step.outputs))
     wide = any_wide(a, b, y)
     if wide and isinstance(step, Mul) and a.scale * b.scale >= fine_scale(y):
@@ -31,6 +44,7 @@ def binary(builder: Builder, step: Add | Sub | Mul) -> None:
         )
     inputs = [operand(builder, number, wide) for number in step.inputs]
     _limited(builder, step, inputs, OPERATORS[type(step)], wide)
+    return builder.tensor(step.outputs[0])
 
 
 def _limited(

@@ -14,6 +14,7 @@ from calib8.exporting.tflite.builder import Builder
 from calib8.exporting.tflite.float_graphs import float_nodes
 from calib8.exporting.tflite.signed import signed_program
 from calib8.exporting.tflite.symmetric import symmetric_program
+from calib8.exporting.tflite.turns import without_turns
 from calib8.exporting.tflite.versions import min_runtime
 from calib8.parameters import one_of, parameter
 from calib8.program import instructions as op
@@ -198,6 +199,8 @@ def _export(
         description=f"{program.name}, written by calib8" if program.name else "written by calib8",
         metadata=metadata,
     )
+    if program.float_instructions:
+        graph = without_turns(graph)
     counts = Counter(operator.op for operator in graph.operators)
     return TfliteExport(
         graph, builder.requantizations, builder.tables, tuple(builder.notes), dict(counts.most_common())

@@ -1,4 +1,4 @@
-"""Nodes without an integer form as float32 operators: the ends of networks, such as the boxes of a detector.
+"""Nodes without an integer form as float32 operators: the ends of networks, and layers that stay float.
 
 Axes stay in the model's order. Constants of the nodes become constants of the graph.
 """
@@ -6,48 +6,20 @@ Axes stay in the model's order. Constants of the nodes become constants of the g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 from onnx import helper, numpy_helper, shape_inference
 
 from calib8.errors import NoFormError
+from calib8.exporting.tflite import float_images, float_products
 from calib8.exporting.tflite.builder import Builder
+from calib8.exporting.tflite.float_node import ACTIVATION, Node, Write
+from calib8.model.runtime import open_session
 from calib8.program.instructions import Float
 from calib8.tflite.graph import Option
-
-Attributes = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Node:
-    """A node while it is written.
-
-    Attributes:
-        builder: gets its operators.
-        inputs: tensors, None where an input is left out.
-        constants: arrays of the inputs that are constant, else None.
-        outputs: tensors.
-        attributes: as ONNX names them.
-    """
-
-    builder: Builder
-    inputs: tuple[int | None, ...]
-    constants: tuple[Any, ...]
-    outputs: tuple[int, ...]
-    attributes: Attributes
-
-    def shape(self, place: int) -> tuple[int, ...]:
-        """Sizes of an input."""
-        number = self.inputs[place]
-        assert number is not None
-        return self.builder.tensors[number].shape
-
-    def given(self) -> list[int]:
-        """Tensors of the inputs that there are."""
-        return [place for place in self.inputs if place is not None]
 
 
 def float_nodes(builder: Builder, step: Float) -> None:
@@ -58,11 +30,12 @@ def float_nodes(builder: Builder, step: Float) -> None:
     """
     model = shape_inference.infer_shapes(onnx.load_from_string(step.model), data_prop=True)
     graph = model.graph
-    foreign = [node for node in graph.node if node.op_type not in WRITE and node.op_type != "Constant"]
+    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    nodes = _computed(model, arrays)
+    foreign = [node for node in nodes if node.op_type not in WRITE]
     if foreign:
         listed = ", ".join(f"{node.name or node.output[0]} ({node.op_type})" for node in foreign)
         raise NoFormError(f"no operator for the float nodes {listed}")
-    arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     values = [value for value in (*graph.value_info, *graph.output) if value.name]
     shapes = {value.name: _sizes(value) for value in values}
     places = {
@@ -71,19 +44,38 @@ def float_nodes(builder: Builder, step: Float) -> None:
     results = {
         value.name: builder.tensor(number) for value, number in zip(graph.output, step.outputs, strict=True)
     }
-    if constant := [f"'{name}'" for node in graph.node if node.op_type == "Constant"
-                    for name in node.output if name in results]:  # fmt: skip
+    if constant := [f"'{name}'" for name in results if name in arrays]:
         raise NoFormError(f"{', '.join(constant)}: an output that is constant")
-    for node in graph.node:
-        if node.op_type == "Constant":
-            arrays[node.output[0]] = _constant(node)
-            continue
+    for node in nodes:
         for name in node.output:
             if name:
                 places[name] = results.get(name, -1)
                 if places[name] < 0:
                     places[name] = builder.add(name, shapes.get(name, ()), "float32")
         _write(builder, node, places, arrays)
+
+
+def _computed(model: onnx.ModelProto, arrays: dict[str, Any]) -> list[onnx.NodeProto]:
+    """The nodes that compute something of the inputs; what others make of constants goes to ``arrays``."""
+    nodes = []
+    for node in model.graph.node:
+        if node.op_type == "Constant":
+            arrays[node.output[0]] = _constant(node)
+        elif node.input and all(name in arrays for name in node.input if name):
+            graph = helper.make_graph(
+                [node],
+                "fold",
+                [],
+                [onnx.ValueInfoProto(name=name) for name in node.output],
+                [numpy_helper.from_array(arrays[name], name) for name in node.input if name],
+            )
+            alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+            arrays.update(
+                zip(node.output, open_session(ir.from_proto(alone), threads=1).run({}), strict=True)
+            )
+        else:
+            nodes.append(node)
+    return nodes
 
 
 def _constant(node: onnx.NodeProto) -> Any:
@@ -212,20 +204,54 @@ CONSTANT_TYPES: Final[Mapping[str, Any]] = {
 }
 """Attribute of a Constant that holds plain numbers → their type."""
 
-ACTIVATION: Final[dict[str, Option]] = {"fused_activation_function": "NONE"}
 
-WRITE: Final[Mapping[str, Callable[[Node], None]]] = {
+def _clamped_line(node: Node) -> None:
+    """HardSigmoid: max(0, min(1, alpha·x + beta))."""
+    alpha, beta = (np.float32(node.attributes.get(*pair)) for pair in (("alpha", 0.2), ("beta", 0.5)))
+    shape, sum_options = node.shape(0), {"pot_scale_int16": False, **ACTIVATION}
+    scaled, moved, capped = (node.between(tag, shape) for tag in ("scaled", "moved", "capped"))
+    node.builder.operator("MUL", [node.given()[0], node.fixed("alpha", [alpha])], [scaled], 1, **ACTIVATION)
+    node.builder.operator("ADD", [scaled, node.fixed("beta", [beta])], [moved], 1, **sum_options)
+    node.builder.operator("MINIMUM", [moved, node.fixed("one", [1.0])], [capped], 1)
+    node.builder.operator("RELU", [capped], node.outputs, 1)
+
+
+def _leaky_relu(node: Node) -> None:
+    alpha = float(node.attributes.get("alpha", 0.01))
+    node.builder.operator("LEAKY_RELU", node.given(), node.outputs, 1, alpha=alpha)
+
+
+def _elu(node: Node) -> None:
+    if node.attributes.get("alpha", 1.0) != 1.0:
+        raise NoFormError(f"an Elu with alpha {node.attributes['alpha']}")
+    node.builder.operator("ELU", node.given(), node.outputs, 1)
+
+
+def _gelu(node: Node) -> None:
+    approximate = node.attributes.get("approximate", b"none") == b"tanh"
+    node.builder.operator("GELU", node.given(), node.outputs, 1, approximate=approximate)
+
+
+WRITE: Final[Mapping[str, Write]] = {
+    **float_images.WRITE,
+    **float_products.WRITE,
     "Abs": _plain("ABS"),
     "Add": _plain("ADD", **ACTIVATION),
     "Clip": _clip,
     "Concat": _concat,
     "Div": _plain("DIV", **ACTIVATION),
+    "Elu": _elu,
     "Exp": _plain("EXP"),
     "Flatten": _reshape,
+    "Gelu": _gelu,
+    "HardSigmoid": _clamped_line,
+    "HardSwish": _plain("HARD_SWISH"),
     "Identity": _reshape,
+    "LeakyRelu": _leaky_relu,
     "Log": _plain("LOG"),
     "Mul": _plain("MUL", **ACTIVATION),
     "Neg": _plain("NEG"),
+    "Pow": _plain("POW"),
     "Relu": _plain("RELU"),
     "Reshape": _reshape,
     "Sigmoid": _plain("LOGISTIC"),

@@ -11,14 +11,17 @@ works for every function:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.exporting.tflite.builder import LOWEST, Builder, codes_of
 from calib8.program.expressions import Apply, Constant, Source
 from calib8.program.instructions import Lookup
 from calib8.program.program import Slot
+from calib8.program.rounding.squares import difference_rule, reciprocal_root_table, square_table
 from calib8.program.rounding.tables import table
 from calib8.program.rules import Table
 from calib8.tflite.graph import Option
@@ -47,6 +50,11 @@ class Candidate(NamedTuple):
 def lookup(builder: Builder, step: Lookup) -> None:
     """A function of codes."""
     x, y = builder.slot(step.inputs[0]), builder.slot(step.outputs[0])
+    if _is_squared(builder, step):
+        difference = builder.differences[step.inputs[0]]
+        inputs = [builder.tensor(number) for number in difference.inputs]
+        builder.operator("SQUARED_DIFFERENCE", inputs, [builder.tensor(step.outputs[0])])
+        return
     source, target = builder.tensor(step.inputs[0]), builder.tensor(step.outputs[0])
     if step.table.ndim == 1:
         for candidate in _candidates(step, x, y):
@@ -54,6 +62,18 @@ def lookup(builder: Builder, step: Lookup) -> None:
                 _emit(builder, candidate, source, target, y)
                 return
     _gathered(builder, step, source, target)
+
+
+def _is_squared(builder: Builder, step: Lookup) -> bool:
+    """A table of the squares of differences, as SQUARED_DIFFERENCE makes them."""
+    difference, y = builder.differences.get(step.inputs[0]), builder.slot(step.outputs[0])
+    if difference is None or y.dtype != "int8":
+        return False
+    a, b = (builder.slot(number) for number in difference.inputs)
+    try:
+        return difference.rule == difference_rule(a, b) and np.array_equal(step.table, square_table(a, b, y))
+    except NoFormError:
+        return False
 
 
 def _emit(builder: Builder, candidate: Candidate, source: int, target: int, y: Slot) -> None:
@@ -101,6 +121,13 @@ def _direct(op: str, function: str) -> Callable[[Lookup, Slot, Slot], Iterator[C
 _relu: Final = _direct("RELU", "Relu")
 
 
+def _rsqrt(step: Lookup, x: Slot, y: Slot) -> Iterator[Candidate]:
+    """Of codes that stand for no number below 0."""
+    if x.zero_point == LOWEST:
+        with suppress(NoFormError):
+            yield Candidate("RSQRT", {}, None, reciprocal_root_table(x, y))
+
+
 def _own_scale(
     op: str, function: str, scale: float, zero_point: int
 ) -> Callable[[Lookup, Slot, Slot], Iterator[Candidate]]:
@@ -143,6 +170,7 @@ def _slope(step: Lookup, x: Slot, y: Slot) -> Iterator[float]:
 
 
 FAMILIES: Final[dict[str, Callable[[Lookup, Slot, Slot], Iterator[Candidate]]]] = {
+    "Rsqrt": _rsqrt,
     "Relu": _relu,
     "Clip": _clips,
     "LeakyRelu": _leaky,

@@ -40,6 +40,8 @@ INT8: Final[Mapping[str, tuple[int, str]]] = {
     "RELU": (2, "2.1.0"),
     "RELU6": (2, "2.1.0"),
     "RESHAPE": (1, "1.5.0"),
+    "RSQRT": (2, "2.5.0"),
+    "SQUARED_DIFFERENCE": (2, "2.5.0"),
     "RESIZE_BILINEAR": (3, "2.2.0"),
     "RESIZE_NEAREST_NEIGHBOR": (3, "2.3.0"),
     "SLICE": (2, "1.14.0"),
@@ -84,6 +86,8 @@ INT16: Final[Mapping[str, tuple[int, str]]] = {
 LATER: Final[Mapping[tuple[str, int], str]] = {
     **{(op, version): release for op, (version, release) in INT16.items() if version > INT8[op][0]},
     ("BATCH_MATMUL", 3): "2.4.0",
+    ("CONV_2D", 6): "2.9.0",
+    ("DEPTHWISE_CONV_2D", 2): "1.12.0",
     ("DEQUANTIZE", 5): "2.7.0",
     ("FULLY_CONNECTED", 5): "2.0.0",
     ("FULLY_CONNECTED", 12): "2.17.0",
@@ -93,6 +97,16 @@ LATER: Final[Mapping[tuple[str, int], str]] = {
 }
 """Versions beyond those of ``INT8``."""
 
+FIRST: Final[Mapping[str, str]] = {
+    "ABS": "1.13.0", "BATCH_MATMUL": "2.3.0", "DIV": "1.5.0", "ELU": "1.14.0", "EXP": "1.7.0",
+    "GATHER": "1.6.0", "GELU": "2.9.0", "LEAKY_RELU": "1.13.1", "LOG": "1.14.0", "LOGISTIC": "1.14.0",
+    "MAXIMUM": "1.14.0", "MEAN": "1.6.0", "MINIMUM": "1.14.0", "NEG": "1.9.0", "PADV2": "1.9.0",
+    "POW": "1.10.0", "REDUCE_MAX": "1.11.0", "REDUCE_MIN": "1.11.0", "RSQRT": "1.10.0", "SLICE": "1.14.0",
+    "SPLIT_V": "1.13.1", "SQRT": "1.10.0", "STRIDED_SLICE": "1.6.0", "SUM": "1.10.0", "TANH": "1.14.0",
+    "TRANSPOSE": "1.6.0", "TRANSPOSE_CONV": "1.9.0",
+}  # fmt: skip
+"""Operator → the first release that has its first version, which takes float32."""
+
 OLDEST: Final = "1.5.0"
 
 
@@ -100,7 +114,8 @@ def min_runtime(operators: Iterable[Operator]) -> str:
     """The first release that runs all of them."""
     found = [OLDEST]
     for operator in operators:
-        version, release = INT8.get(operator.op, (1, OLDEST))
+        first = FIRST.get(operator.op, OLDEST)
+        version, release = INT8.get(operator.op, (1, first))
         later = LATER.get((operator.op, operator.version))
-        found.append(later or (release if operator.version >= version else OLDEST))
+        found.append(later or (release if operator.version >= version else first))
     return max(found, key=lambda release: tuple(map(int, release.split("."))))

@@ -185,6 +185,14 @@ class Builder:
         """A node on the way, and what it computes."""
         return self._append(op, inputs, ir.Value(name=self.names.value(short(base))), attributes)
 
+    def emit_several(
+        self, base: str, op: str, inputs: Sequence[ir.Value], count: int, **attributes: Attribute
+    ) -> list[ir.Value]:
+        """A node of several outputs on the way, and what it computes."""
+        values = [ir.Value(name=self.names.value(short(base))) for _ in range(count)]
+        self.onnx.append(self._node(op, inputs, values, attributes))
+        return values
+
     def write(
         self,
         place: int,

@@ -62,6 +62,44 @@ def squared_difference(builder: Builder, operator: Operator) -> None:
     builder.write(y, order, "Mul", [value, value])
 
 
+def floor_div(builder: Builder, operator: Operator) -> None:
+    """The quotient in float64, rounded down."""
+    y = operator.outputs[0]
+    order = common_order(builder, operator.inputs, len(builder.sizes(y)))
+    _refuse_zero(builder, operator.inputs[1])
+    title, double = builder.name(y), int(ir.DataType.DOUBLE)
+    sides = [
+        builder.emit(f"{title}/exact", "Cast", [broadcast(builder, place, order)], to=double)
+        for place in operator.inputs
+    ]
+    quotient = builder.emit(f"{title}/floor", "Floor", [builder.emit(f"{title}/quotient", "Div", sides)])
+    builder.write(y, order, "Cast", [quotient], to=int(onnx_type(builder.tensor(y))))
+
+
+def floor_mod(builder: Builder, operator: Operator) -> None:
+    """What a division rounded down leaves: it has the sign of the divisor."""
+    y = operator.outputs[0]
+    order = common_order(builder, operator.inputs, len(builder.sizes(y)))
+    _refuse_zero(builder, operator.inputs[1])
+    sides = [broadcast(builder, place, order) for place in operator.inputs]
+    if builder.tensor(y).dtype != "float32":
+        builder.write(y, order, "Mod", sides)
+        return
+    title, zero = builder.name(y), builder.numbers(f"{builder.name(y)}/zero", 0.0, "float32")
+    rest = builder.emit(f"{title}/rest", "Mod", sides, fmod=1)
+    signs = [builder.emit(f"{title}/negative", "Less", [value, zero]) for value in (rest, sides[1])]
+    other = builder.emit(f"{title}/other", "Xor", signs)
+    some = builder.emit(f"{title}/some", "Not", [builder.emit(f"{title}/none", "Equal", [rest, zero])])
+    wrong = builder.emit(f"{title}/wrong", "And", [other, some])
+    builder.write(y, order, "Where", [wrong, builder.emit(f"{title}/moved", "Add", [rest, sides[1]]), rest])
+
+
+def _refuse_zero(builder: Builder, place: int) -> None:
+    """Raises NoFormError of a constant divisor of 0, which LiteRT refuses."""
+    if builder.is_constant(place) and not builder.constant(place).all():
+        raise NoFormError(f"it divides by 0, which '{builder.name(place)}' holds")
+
+
 def not_equal(builder: Builder, operator: Operator) -> None:
     """a ≠ b."""
     y = operator.outputs[0]
@@ -177,7 +215,10 @@ def cast(builder: Builder, operator: Operator) -> None:
 
 
 def select(builder: Builder, operator: Operator) -> None:
-    """Elements of one tensor or another, by a third."""
+    """Elements of one tensor or another, by a third; in SELECT by one of their shape or a single element."""
     y = operator.outputs[0]
+    condition, shape = builder.sizes(operator.inputs[0]), builder.sizes(y)
+    if operator.op == "SELECT" and condition not in (shape, (), (1,)):
+        raise NoFormError(f"it chooses rows of {list(builder.tensor(y).shape)} by {list(condition)}")
     order = common_order(builder, operator.inputs, len(builder.sizes(y)))
     builder.write(y, order, "Where", [broadcast(builder, place, order) for place in operator.inputs])

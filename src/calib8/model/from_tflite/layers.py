@@ -1,5 +1,7 @@
 """Layers with weights: CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV, FULLY_CONNECTED, BATCH_MATMUL.
 
+Convolution2DTransposeBias of MediaPipe is a TRANSPOSE_CONV with its inputs in another order.
+
 file                               ONNX
 CONV_2D            OHWI            Conv [O, I, H, W], groups where I is less deep than the input
 DEPTHWISE_CONV_2D  1HWO            Conv [O, 1, H, W], as many groups as input channels
@@ -9,12 +11,15 @@ FULLY_CONNECTED    [O, I]          Gemm with transB, or MatMul [I, O] and Add fo
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
+
 import onnx_ir as ir
 
 from calib8.errors import NoFormError
 from calib8.model.from_tflite.builder import Builder
 from calib8.model.from_tflite.orders import Order, as_filed, channels_first
 from calib8.model.from_tflite.windows import same_pads, strides, window
+from calib8.tflite.custom import transpose_conv_bias as transpose_conv_bias_options
 from calib8.tflite.graph import Operator
 
 IMAGE = channels_first(4)
@@ -58,7 +63,20 @@ def _bias(builder: Builder, operator: Operator, at: int) -> list[ir.Value]:
 
 def transpose_conv(builder: Builder, operator: Operator) -> None:
     """Transposed convolution: padded as the convolution that would lead from its output to its input."""
-    weight, x = operator.inputs[1:3]
+    _transposed(builder, operator, operator.inputs[2], _bias(builder, operator, 3))
+
+
+def transpose_conv_bias(builder: Builder, operator: Operator) -> None:
+    """MediaPipe's transposed convolution: input, weights OHWI and bias; strides and padding in its bytes."""
+    options = transpose_conv_bias_options(operator)
+    if len(operator.inputs) != 3 or min(operator.inputs) < 0:
+        raise NoFormError(f"it has the inputs {list(operator.inputs)}, not 3")
+    plain = replace(operator, options=asdict(options))
+    _transposed(builder, plain, operator.inputs[0], _bias(builder, operator, 2))
+
+
+def _transposed(builder: Builder, operator: Operator, x: int, bias: list[ir.Value]) -> None:
+    weight = operator.inputs[1]
     have, out = image_size(builder, x), image_size(builder, operator.outputs[0])
     kernel, steps = builder.tensor(weight).shape[1:3], strides(operator)
     before = same_pads(operator, out, [-(-n // step) for n, step in zip(out, steps, strict=True)], kernel)[:2]
@@ -67,7 +85,7 @@ def transpose_conv(builder: Builder, operator: Operator) -> None:
     added = [max(-pad, 0) for pad in after]
     if any(extra >= step for extra, step in zip(added, steps, strict=True) if extra):
         raise NoFormError(f"its output is {list(out)}, more than its windows reach")
-    inputs = [builder.read(x, IMAGE), builder.read(weight, (3, 0, 1, 2)), *_bias(builder, operator, 3)]
+    inputs = [builder.read(x, IMAGE), builder.read(weight, (3, 0, 1, 2)), *bias]
     builder.write_activated(
         operator,
         IMAGE,

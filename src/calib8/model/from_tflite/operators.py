@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from calib8.model.from_tflite import elementwise, images, layers, moves, reductions, slices
+from calib8.model.from_tflite import elementwise, images, layers, moves, picks, reductions, slices
+from calib8.model.from_tflite.detections import detection_post_process
 from calib8.model.from_tflite.elementwise import Translate
+from calib8.tflite.custom import DETECTIONS, TRANSPOSE_CONV_BIAS
+from calib8.tflite.graph import CUSTOM, Operator
 
 SAME_BINARY: Final = {
     "ADD": "Add", "SUB": "Sub", "MUL": "Mul", "DIV": "Div", "POW": "Pow", "MAXIMUM": "Max", "MINIMUM": "Min",
@@ -56,7 +59,15 @@ TRANSLATE: Final[Mapping[str, Translate]] = {
     "LOG_SOFTMAX": elementwise.softmax("LogSoftmax"),
     "L2_NORMALIZATION": elementwise.l2_normalization,
     "CAST": elementwise.cast,
+    "FLOOR_DIV": elementwise.floor_div,
+    "FLOOR_MOD": elementwise.floor_mod,
+    "SELECT": elementwise.select,
     "SELECT_V2": elementwise.select,
+    "ADD_N": picks.add_n,
+    "CUMSUM": picks.cumsum,
+    "GATHER_ND": picks.gather_nd,
+    "REVERSE_V2": picks.reverse_v2,
+    "TOPK_V2": picks.topk_v2,
     "ARG_MAX": reductions.arg("ArgMax"),
     "ARG_MIN": reductions.arg("ArgMin"),
     "SHAPE": reductions.shape,
@@ -81,3 +92,16 @@ TRANSLATE: Final[Mapping[str, Translate]] = {
     "STRIDED_SLICE": slices.strided_slice,
 }
 """Operator → what adds its nodes, or raises ``NoFormError``."""
+
+TRANSLATE_CUSTOM: Final[Mapping[str, Translate]] = {
+    DETECTIONS: detection_post_process,
+    TRANSPOSE_CONV_BIAS: layers.transpose_conv_bias,
+}
+"""Name of a custom operator → likewise."""
+
+
+def translation(operator: Operator) -> Translate | None:
+    """What adds the nodes of an operator; None where nothing does."""
+    if operator.op == CUSTOM:
+        return TRANSLATE_CUSTOM.get(operator.custom_code)
+    return TRANSLATE.get(operator.op)

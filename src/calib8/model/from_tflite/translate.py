@@ -12,7 +12,7 @@ from calib8.errors import NoFormError, UnsupportedModelError
 from calib8.model.from_tflite.builder import Builder
 from calib8.model.from_tflite.float_only import fold, refuse_codes
 from calib8.model.from_tflite.free_sizes import has_free_batch
-from calib8.model.from_tflite.operators import TRANSLATE
+from calib8.model.from_tflite.operators import translation
 from calib8.model.save import model_bytes
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
@@ -125,16 +125,16 @@ def translate(builder: Builder) -> list[Problem]:
 
 def _untranslated(builder: Builder, operator: Operator) -> str:
     """Adds the nodes of an operator, or its constant; empty, or which it is and why it has none."""
-    title = operator.custom_code or operator.op
-    version = unknown_version(operator)
+    title = operator.title
+    version, add = unknown_version(operator), translation(operator)
     if makes_constant(builder.graph, operator):
         reason = _reason(builder, operator, fold)
-    elif operator.op not in TRANSLATE:
+    elif add is None:
         return f"{title}: no ONNX node is known for it"
     elif version is not None:
         reason = version
     elif all(builder.known(place) for place in value_inputs(operator)):
-        reason = _reason(builder, operator, TRANSLATE[operator.op])
+        reason = _reason(builder, operator, add)
     else:
         return ""
     return reason and f"'{builder.name(operator.outputs[0])}' ({title}): {reason}"

@@ -44,13 +44,17 @@ RESIZE: Final = Takes(2, 2, ranks={0: IMAGE, 1: LIST})
 REDUCTION: Final = Takes(2, 2, ranks={1: LIST})
 BLOCKS: Final = Takes(3, 3, ranks={0: (3, 4), 1: LIST, 2: (2, 2)})
 
+BINARIES: Final = (
+    "ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM", "FLOOR_DIV", "FLOOR_MOD", "SQUARED_DIFFERENCE",
+)  # fmt: skip
+
 TAKES: Final[Mapping[str, Takes]] = {
     "CONV_2D": CONV,
     "DEPTHWISE_CONV_2D": CONV,
     "TRANSPOSE_CONV": Takes(3, 4, ranks={0: LIST, 1: IMAGE, 2: IMAGE}),
     "FULLY_CONNECTED": Takes(2, 3, ranks={1: (2, 2)}),
     "BATCH_MATMUL": Takes(2, 2, ranks={0: (2, 32), 1: (2, 32)}),
-    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"), BINARY),
+    **dict.fromkeys(BINARIES, BINARY),
     "PRELU": BINARY,
     **dict.fromkeys(("TILE", "BROADCAST_TO"), Takes(2, 2)),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), POOL),
@@ -76,6 +80,13 @@ TAKES: Final[Mapping[str, Takes]] = {
     "SPLIT_V": Takes(3, 3, MANY, {0: (1, 32), 1: LIST, 2: LIST}),
     "UNPACK": Takes(1, 1, MANY, {0: (1, 32)}),
     "GATHER": Takes(2, 2, ranks={0: (1, 32)}),
+    "GATHER_ND": Takes(2, 2, ranks={0: (1, 32), 1: (1, 32)}),
+    "REVERSE_V2": Takes(2, 2, ranks={0: (1, 32), 1: LIST}),
+    "RSQRT": UNARY,
+    "CUMSUM": Takes(2, 2, ranks={0: (1, 32), 1: LIST}),
+    "ADD_N": Takes(1, MANY),
+    "SELECT": Takes(3, 3),
+    "TOPK_V2": Takes(2, 2, 2, {0: (1, 32), 1: LIST}),
 }
 """Operators whose number of tensors is known."""
 

@@ -38,6 +38,7 @@ The other operators that only move codes (RESHAPE, TRANSPOSE, SLICE, PAD, GATHER
 COMPUTES: Final = {
     *LAYERS, "ADD", "SUB", "MUL", "DIV", "MEAN", "SUM", "SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "TANH", "RELU",
     "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "PRELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE",
+    "RSQRT", "SQUARED_DIFFERENCE", "BATCH_MATMUL",
 }  # fmt: skip
 """Operators whose results depend on scales."""
 

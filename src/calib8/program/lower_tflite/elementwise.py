@@ -1,7 +1,7 @@
 """Sums, differences and products of two tensors of codes, the larger and the smaller: broadcast as in NumPy.
 
-ADD, SUB, MUL, MAXIMUM, MINIMUM. One of the operands may be constant. Beside them ABS, a table. Codes of ADD,
-SUB and MUL may have 16 bits.
+ADD, SUB, MUL, MAXIMUM, MINIMUM, SQUARED_DIFFERENCE. One of the operands may be constant. Beside them ABS, a
+table. Codes of ADD, SUB and MUL may have 16 bits.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from calib8.program.ops.rescale import rescale
 from calib8.program.program import Slot
 from calib8.program.rounding.linear import clamp, product_rule, sum_rule, sums_rescale
 from calib8.program.rounding.sixteen_by_eight import wide_sum_rule
+from calib8.program.rounding.squares import LEFT_SHIFT, difference_rule, square_table
 from calib8.program.rules import SumRule
 from calib8.qparams import QParams
 from calib8.tflite.graph import Operator
@@ -64,6 +65,20 @@ def minimum(builder: Builder, operator: Operator) -> None:
     _binary(builder, operator, lambda ports: Minimum(*ports))
 
 
+def squared_difference(builder: Builder, operator: Operator) -> None:
+    """The difference as a 16-bit number, then a table of squares; TFLite has it for int8."""
+    a, b, y = _slots(builder, operator)
+    if y.dtype != "int8":
+        raise NoFormError(f"it reads and writes {y.dtype}")
+    rule, table = difference_rule(a, b), square_table(a, b, y)
+    limits, scale = np.iinfo(np.int16), 2.0 * max(a.scale, b.scale) / (1 << LEFT_SHIFT)
+    wide = Slot(f"{y.name}/difference", y.shape, "int16", np.array([scale], np.float32), 0)
+    number = builder.add(wide)
+    target = builder.number(operator.outputs[0])
+    _binary(builder, operator, lambda ports: Sub(*ports, rule, limits.min, limits.max), number)
+    builder.steps.append(Lookup(builder.name(operator), (number,), (target,), table, "Square"))
+
+
 def absolute(builder: Builder, operator: Operator) -> None:
     """``clip(double(|q − z_x| · s_x/s_y) + z_y)``; TFLite has it for int8."""
     x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
@@ -106,12 +121,16 @@ def _require_same_codes(builder: Builder, operator: Operator) -> None:
         raise NoFormError("its operands and result differ in scale or zero point")
 
 
-def _binary(builder: Builder, operator: Operator, make: Callable[[Ports], Instruction]) -> None:
+def _binary(
+    builder: Builder, operator: Operator, make: Callable[[Ports], Instruction], target: int | None = None
+) -> None:
+    """The instruction or table of two operands; ``target``: a slot in place of the operator's output."""
     left, right = operator.inputs[:2]
     constant = [builder.is_constant(place) for place in (left, right)]
     if all(constant):
         raise NoFormError("both of its inputs are constant")
-    name, output = builder.name(operator), (builder.number(operator.outputs[0]),)
+    name = builder.name(operator)
+    output = (builder.number(operator.outputs[0]) if target is None else target,)
     if any(constant):
         place = constant.index(True)
         x = builder.number((right, left)[place])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from calib8.model.from_tflite.operators import TRANSLATE
+from calib8.model.from_tflite.operators import translation
 from calib8.model.from_tflite.translate import Problem, UntranslatedError, operators_as_onnx
 from calib8.program.instructions import Float
 from calib8.program.lower_tflite.builder import Builder
@@ -48,7 +48,7 @@ class Waiting:
         """Whether ONNX nodes can carry an operator out."""
         places = (*value_inputs(operator), *operator.outputs)
         computed = [self.graph.tensors[place] for place in places if self.graph.tensors[place].data is None]
-        return operator.op in TRANSLATE and all(tensor.dtype not in CODES for tensor in computed)
+        return translation(operator) is not None and all(tensor.dtype not in CODES for tensor in computed)
 
     def makes(self, places: Sequence[int]) -> bool:
         """Whether a waiting operator computes one of these tensors."""

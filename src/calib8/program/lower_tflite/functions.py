@@ -5,6 +5,7 @@ LOGISTIC, TANH, EXP  nearest code of the function, ties away from zero; GELU and
 RELU, LEAKY_RELU     multiplier and shift of fl(s_x/s_y), below zero of fl(fl(s_x·α)/s_y)
 PRELU                (q − z_x)(a − z_a) times fl(fl(s_x·s_a)/s_y) below zero
 HARD_SWISH           16 bits (rounding/hard_swish.py)
+RSQRT                Newton's method in fixed point (rounding/squares.py)
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from calib8.program.program import Slot
 from calib8.program.rounding.hard_swish import hard_swish_steps
 from calib8.program.rounding.sixteen_by_eight import OUTPUT_SCALE, logistic_table, tanh_table
 from calib8.program.rounding.softmax import softmax_rule
+from calib8.program.rounding.squares import reciprocal_root_table
 from calib8.program.rounding.tables import table
 from calib8.program.rules import I16, Codes, Table
 from calib8.qparams import QParams
@@ -122,6 +124,14 @@ def gelu(builder: Builder, operator: Operator) -> None:
     how = "tanh" if operator.options["approximate"] else "none"
     expression = Apply("Gelu", (Source(),), {"approximate": how})
     _lookup(builder, operator, table("tflite", expression, x, y), expression.op)
+
+
+def reciprocal_root(builder: Builder, operator: Operator) -> None:
+    """RSQRT, which TFLite has for int8."""
+    x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
+    if not x.dtype == y.dtype == "int8":
+        raise NoFormError(f"it reads {x.dtype} and writes {y.dtype}")
+    _lookup(builder, operator, reciprocal_root_table(x, y), "Rsqrt")
 
 
 def leaky_relu(builder: Builder, operator: Operator) -> None:

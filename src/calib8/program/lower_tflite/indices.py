@@ -186,6 +186,33 @@ def _by_batch(operator: Operator, chain: Chain, axis: int, places: npt.NDArray[n
     return picked.transpose([*range(count), *moved, *inner, *rest])
 
 
+def gather_nd(builder: Builder, operator: Operator) -> None:
+    """GATHER_ND: constant rows of indices; the axes that they name become one, and each row takes a part.
+
+    [a, b, …rest] → [a·b, …rest] → [rows, …rest] → [shape of the rows, …rest]
+    """
+    chain, tensor = chain_from(builder, operator.inputs[0]), builder.tensor(operator.inputs[1])
+    rows = np.array(integers(builder, operator.inputs[1]), np.int64).reshape(tensor.shape)
+    depth, rank = (rows.shape or (0,))[-1], len(chain.shape)
+    if not 1 <= depth <= rank:
+        raise NoFormError(f"its rows of indices are {list(rows.shape)}, its input {list(chain.shape)}")
+    named, rest = chain.shape[:depth], chain.shape[depth:]
+    if rows.size and not ((rows >= 0) & (rows < np.array(named))).all():
+        raise NoFormError(f"its indices lie outside {list(named)}")
+    flat = rows.reshape(-1, depth) @ np.append(np.cumprod(named[:0:-1])[::-1], 1)
+    parts = chain.reshape((math.prod(named), *rest)).gather(0, flat)
+    move(builder, operator, parts.reshape((*rows.shape[:-1], *rest)))
+
+
+def reverse(builder: Builder, operator: Operator) -> None:
+    """REVERSE_V2: the elements along constant axes from the last to the first."""
+    chain = chain_from(builder, operator.inputs[0])
+    turned = {axis_of(axis, len(chain.shape)) for axis in integers(builder, operator.inputs[1])}
+    starts = [size - 1 if axis in turned else 0 for axis, size in enumerate(chain.shape)]
+    steps = [-1 if axis in turned else 1 for axis in range(len(chain.shape))]
+    move(builder, operator, chain.slice(starts, steps, chain.shape))
+
+
 def arg_extreme(builder: Builder, operator: Operator) -> None:
     """ARG_MAX or ARG_MIN along a constant axis: the first index among equals."""
     (axis,) = integers(builder, operator.inputs[1])

@@ -20,6 +20,7 @@ from calib8.fixedpoint import INT32_MAX
 from calib8.program.instructions import Conv, ConvTranspose, DepthwiseConv, FullyConnected, MatMul, Reshape
 from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import chain_from, write
+from calib8.program.lower_tflite.constants import written
 from calib8.program.lower_tflite.windows import activation_clamp, image_size, strides_of, window
 from calib8.program.ops.weighted import largest_wide_sum
 from calib8.program.program import Slot
@@ -99,9 +100,13 @@ def fully_connected(builder: Builder, operator: Operator) -> None:
 
 
 def batch_matmul(builder: Builder, operator: Operator) -> None:
-    """Products of two computed matrices, the last two axes; ``adj_x`` and ``adj_y`` exchange those."""
-    a, b = (builder.codes(place) for place in operator.inputs)
+    """Products of two matrices, the last two axes, one of which may be constant; ``adj_…`` exchange those."""
+    if all(builder.is_constant(place) for place in operator.inputs):
+        raise NoFormError("both of its inputs are constant")
     y = builder.codes(operator.outputs[0])
+    for place in operator.inputs:
+        written(builder, place)
+    a, b = (builder.slots[builder.numbers[place]] for place in operator.inputs)
     if not a.dtype == b.dtype == y.dtype == "int8":
         raise NoFormError(f"it multiplies {a.dtype} by {b.dtype} and writes {y.dtype}")
     inputs = tuple(
@@ -115,7 +120,8 @@ def batch_matmul(builder: Builder, operator: Operator) -> None:
 
 def _turned(builder: Builder, operator: Operator, place: int) -> int:
     """A slot with the codes of a tensor, its last two axes exchanged."""
-    slot, chain = builder.codes(place), chain_from(builder, place)
+    chain = chain_from(builder, place)
+    slot = builder.slots[builder.number(place)]
     rank = len(slot.shape)
     turned = chain.transpose([*range(rank - 2), rank - 1, rank - 2])
     target = builder.between(slot, turned.shape, f"turned{len(builder.slots)}")

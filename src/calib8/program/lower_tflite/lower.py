@@ -20,6 +20,7 @@ from calib8.program.lower_tflite.arity import misuse, odd_option
 from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import OUTPUTS, up_to
+from calib8.program.lower_tflite.detections import with_real_boxes
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.lower_tflite.tables import with_tables
@@ -62,7 +63,7 @@ def lower_tflite(
     """
     graph = graph if outputs is None else up_to(graph, outputs)
     _refuse_hybrid(graph, name)
-    graph = replace(graph, operators=with_tables(graph))
+    graph = with_real_boxes(replace(graph, operators=with_tables(graph)))
     graph = replace(graph, operators=needed(graph, graph.outputs))
     draft = emit(graph, name)
     if len(draft.floats) > 1 and not draft.problems:
@@ -185,7 +186,7 @@ def _check_steps(builder: Builder, mark: int) -> None:
 
 
 def _title(builder: Builder, operator: Operator) -> str:
-    return f"'{builder.name(operator)}' ({operator.custom_code or operator.op})"
+    return f"'{builder.name(operator)}' ({operator.title})"
 
 
 def _refuse_hybrid(graph: Graph, name: str) -> None:

@@ -8,9 +8,9 @@ from calib8.program.program import WIDE_TYPE
 from calib8.tflite.graph import Graph, Operator
 
 MOVES: Final = frozenset({
-    "BROADCAST_TO", "CAST", "CONCATENATION", "EXPAND_DIMS", "GATHER", "MIRROR_PAD", "PACK", "PAD", "PADV2",
-    "RESHAPE", "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TILE",
-    "TRANSPOSE", "UNPACK",
+    "BROADCAST_TO", "CAST", "CONCATENATION", "EXPAND_DIMS", "GATHER", "GATHER_ND", "MIRROR_PAD", "PACK",
+    "PAD", "PADV2", "RESHAPE", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "SLICE", "SPLIT", "SPLIT_V",
+    "SQUEEZE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK",
 })  # fmt: skip
 """What moves codes; CAST makes other numbers of them."""
 

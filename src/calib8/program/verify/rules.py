@@ -94,6 +94,8 @@ WIDE_MULTIPLIER_MIN: Final = 1 << 21
 
 ADD_LEFT_SHIFT: Final = 20
 WIDE_ADD_LEFT_SHIFT: Final = 15
+DIFFERENCE_LEFT_SHIFT: Final = 7
+"""Of 8-bit codes whose difference is a 16-bit number that SQUARED_DIFFERENCE squares."""
 """Of sums of 16-bit codes: less their zero point they have 17 bits."""
 
 ALIGNED_MIN, ALIGNED_MAX = 1 << 20, 1 << 21
@@ -250,7 +252,8 @@ def _check_scales(step: Step, scales: tuple[float, ...]) -> None:
 
 def _check_scaled_sum(step: Step, rule: rules.ScaledSum) -> None:
     left = WIDE_ADD_LEFT_SHIFT if _reads_wide(step) else ADD_LEFT_SHIFT
-    if rule.left_shift != left:
+    squared = step.output.is_wide and not _reads_wide(step) and rule.left_shift == DIFFERENCE_LEFT_SHIFT
+    if rule.left_shift != left and not squared:
         raise step.error(f"has the left shift {rule.left_shift}", f"It must be {left}")
     for what, (multiplier, shift) in (("left", rule.lhs), ("right", rule.rhs), ("output", rule.output)):
         if multiplier != 0:
