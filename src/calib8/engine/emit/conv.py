@@ -87,8 +87,9 @@ def _over_frames(weight: Taps, step: FramesConv, image: View) -> tuple[Taps, npt
 def frame_rows(step: FramesConv | FramesDepthwise, rows: int, image: View) -> npt.NDArray[np.int64]:
     """Elements from the pixel of an output in its first frame to each row of a kernel."""
     row, frame = np.divmod(np.arange(rows), step.depth)
-    down = row * step.dilations[0] - step.pads[0]
-    return down * image.row_stride + frame * step.step * image.image_stride
+    down = (row * step.dilations[0] - step.pads[0]) * image.row_stride
+    places: npt.NDArray[np.int64] = down + frame * step.step * image.image_stride
+    return places
 
 
 def some_images(view: View, images: range, item: int) -> View:

@@ -46,7 +46,7 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, DepthwiseConv)
     step = with_constant_channels(step, out.slot(step.inputs[0]), out.slot(step.outputs[0]))
-    image, target = out.view(step.inputs[0]), out.view(work.output)
+    image = out.view(step.inputs[0])
     rows, columns, channels = step.weight.shape
     points = step.weight_zero_point.astype(np.int16)
     weight = (step.weight.astype(np.int16) - points).reshape(rows * columns, channels)
@@ -60,7 +60,7 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     rescale, activation = layer_fields(out, rule, step.low, step.high, step.outputs[0], channels, places)
     layer = steps.Depthwise(
         input=image,
-        output=target,
+        output=out.view(work.output),
         kernel_rows=rows,
         kernel_columns=columns,
         row_step=step.strides[0],
@@ -80,23 +80,32 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
         table=fused_table(work, out),
         activation=activation,
     )
-    products = _products(step, target)
+    _add(layer, step, work, out)
+
+
+def _add(layer: steps.Depthwise, step: DepthwiseConv, work: Work, out: Emitter) -> None:
+    """The step, or one for every run of output images, whose taps lie anywhere."""
+    products = _products(step, layer.output)
     if not isinstance(step, FramesDepthwise):
         out.add(sized(layer, work, out), work, products)
         return
-    anywhere = replace(
-        layer, kernel_rows=rows * columns, kernel_columns=1, row_dilation=1, column_dilation=1
-    )
+    places = layer.kernel_rows * layer.kernel_columns
     for output, source in runs(step.first):
-        read = some_images(image, source, out.item_size(step.inputs[0]))
-        written = some_images(target, range(output, output + len(source)), out.item_size(work.output))
-        part = replace(anywhere, input=read, output=written)
+        part = replace(
+            layer,
+            input=some_images(layer.input, source, out.item_size(step.inputs[0])),
+            output=some_images(layer.output, range(output, output + len(source)), out.item_size(work.output)),
+            kernel_rows=places,
+            kernel_columns=1,
+            row_dilation=1,
+            column_dilation=1,
+        )
         out.add(sized(part, work, out), work, products * len(source) // step.first.size)
 
 
 def _products(step: DepthwiseConv, target: View) -> int:
     """Multiplications of the layer."""
-    return target.images * target.rows * target.columns * step.weight.size
+    return int(target.images * target.rows * target.columns * step.weight.size)
 
 
 def _padded_taps(weight: npt.NDArray[np.int16], padded: int) -> tuple[npt.NDArray[np.int8], int]:

@@ -10,7 +10,6 @@ Images, and what has fewer axes, go to ``emit_pools``.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -22,7 +21,7 @@ from calib8.model.graph import int_attribute
 from calib8.program.instructions import AveragePool, Concat, Instruction, MaxPool, Reshape
 from calib8.program.lower import emit_pools
 from calib8.program.lower.builder import Builder, shape_of
-from calib8.program.lower.forms import Coded
+from calib8.program.lower.forms import Coded, CodeType
 from calib8.program.lower.results import Target, coded_source, deliver
 from calib8.program.lower.volumes import (
     VOLUME,
@@ -39,7 +38,6 @@ from calib8.program.lower.volumes import (
 from calib8.program.ops.windows import Window
 from calib8.program.program import Slot
 from calib8.program.rounding.pools import average_rule
-from calib8.program.rules import AverageRule
 
 
 def max_pool(builder: Builder, node: ir.Node) -> None:
@@ -116,7 +114,7 @@ def average_pool(builder: Builder, node: ir.Node) -> None:
     if len(source.order) != len(VOLUME):
         emit_pools.average_pool(builder, node)
         return
-    depth, rows, columns = windows = windows_of(builder, node, source)
+    windows = windows_of(builder, node, source)
     emit_pools.refuse_dilations(node)
     whole = all(window.kernel == window.size and window.before == window.after == 0 for window in windows)
     if builder.profile == "onnx" and whole:
@@ -137,11 +135,9 @@ def _emit_average(
 ) -> None:
     own = builder.kind(source)
     outputs = shape_of(node.outputs[0])[2:]
-    taps = math.prod(window.kernel for window in windows)
 
     def make(to: Target) -> Instruction:
-        rule = average_rule(builder.profile, own.qparams, to.kind.qparams, taps)
-        pool = _Average(builder, frames, windows, outputs, to, rule)
+        pool = _Average(builder, frames, windows, outputs, own, to)
         return Reshape(to.name, (pool.volume(),), to.outputs)
 
     if builder.profile == "tflite":
@@ -158,8 +154,8 @@ class _Average:
     frames: Frames
     windows: tuple[Window, Window, Window]
     outputs: tuple[int, ...]
+    own: CodeType
     to: Target
-    rule: AverageRule
 
     def volume(self) -> int:
         """The slot of the images of all frames."""
@@ -205,6 +201,8 @@ class _Average:
         kernel, stride, before, after = rows
         columns, channels = self.windows[2], self.builder.slots[image].shape[-1]
         result = self._slot((self.frames.count * frames, height, self.outputs[2], channels))
+        taps = kernel * columns.kernel
+        rule = average_rule(self.builder.profile, self.own.qparams, self.to.kind.qparams, taps)
         self.builder.steps.append(
             AveragePool(
                 self.to.name,
@@ -214,7 +212,7 @@ class _Average:
                 (stride, columns.stride),
                 (before, columns.before, after, columns.after),
                 False,
-                self.rule,
+                rule,
                 self.to.low,
                 self.to.high,
             )

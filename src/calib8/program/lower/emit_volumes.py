@@ -64,28 +64,26 @@ def conv(builder: Builder, node: ir.Node) -> None:
         raise NoFormError(NEGATIVE_PADS)
     groups, channels = int_attribute(node, "group", 1), builder.shape(source)[1]
     image = joined(builder, frames_of(builder, source), depth, rows, shape_of(node.outputs[0])[2:])
+    strides, dilations = (image.stride, columns.stride), (image.dilation, columns.dilation)
     pads = (image.pads[0], columns.before, image.pads[1], columns.after)
-    window = {
-        "strides": (image.stride, columns.stride),
-        "pads": pads,
-        "dilations": (image.dilation, columns.dilation),
-    }
-    tall = rows.kernel * depth.kernel
-    if groups == channels and groups > 1:
-        codes = weights.codes[:, 0].transpose(2, 1, 3, 0).reshape(tall, columns.kernel, -1)
+    depthwise = groups == channels and groups > 1
 
-        def make(**fields: Any) -> Weighted:
-            return DepthwiseConv(**fields, **window)
+    def make(**fields: Any) -> Weighted:
+        if depthwise:
+            return DepthwiseConv(**fields, strides=strides, pads=pads, dilations=dilations)
+        return Conv(**fields, strides=strides, pads=pads, dilations=dilations, groups=groups)
 
-    else:
-        codes = weights.codes.transpose(0, 3, 2, 4, 1)
-        codes = codes.reshape(len(codes), tall, columns.kernel, -1)
-
-        def make(**fields: Any) -> Weighted:
-            return Conv(**fields, **window, groups=groups)
-
+    codes = _over_rows(weights.codes, depthwise=depthwise)
     emit_layers.emit(builder, Layer(node, image.image, weights, codes, input_at(node, 2), 1, VOLUME, make))
     as_volume(builder, builder.steps[-1].name, builder.steps[-1].outputs[0])
+
+
+def _over_rows(codes: Codes, *, depthwise: bool) -> Codes:
+    """[O, C/g, kd, kh, kw] → [O, kh·kd, kw, C/g], or [kh·kd, kw, O] with one filter per channel."""
+    outputs, inputs, frames, rows, columns = codes.shape
+    if depthwise:
+        return codes[:, 0].transpose(2, 1, 3, 0).reshape(rows * frames, columns, outputs)
+    return codes.transpose(0, 3, 2, 4, 1).reshape(outputs, rows * frames, columns, inputs)
 
 
 def conv_transpose(builder: Builder, node: ir.Node) -> None:
@@ -123,12 +121,13 @@ def _side_by_side(builder: Builder, node: ir.Node, weights: Weights, frames: Fra
     assert isinstance(step, ConvTranspose)
     [target] = step.outputs
     slot, images = builder.slots[target], builder.slots[frames.image.slot].shape[0]
-    shape, parts = (images, *slot.shape[2:]), []
+    shape, parts = (images, *slot.shape[2:]), list[int]()
     for place in range(kernel):
-        part, line = (replace(slot, name=f"{slot.name}/frame{place}", shape=form)
-                      for form in (shape, (images, 1, *shape[1:])))  # fmt: skip
-        made, parts = builder.slot(part), [*parts, builder.slot(line)]
-        weight = np.ascontiguousarray(step.weight[:, place::kernel])
+        made = builder.slot(replace(slot, name=f"{slot.name}/frame{place}", shape=shape))
+        parts.append(
+            builder.slot(replace(slot, name=f"{slot.name}/line{place}", shape=(images, 1, *shape[1:])))
+        )
+        weight = step.weight[:, place::kernel]
         builder.steps.append(replace(step, outputs=(made,), weight=weight))
         builder.steps.append(Reshape(step.name, (made,), (parts[-1],)))
     whole = builder.slot(replace(slot, name=f"{slot.name}/frames", shape=(images, kernel, *shape[1:])))
@@ -173,13 +172,13 @@ def _whole_filter(node: ir.Node, codes: Codes) -> Codes:
 
 def _emit_transposed(builder: Builder, node: ir.Node, weights: Weights, image: Coded, codes: Codes) -> None:
     """The layer over rows and columns."""
-    _, *strides = ints_attribute(node, "strides", (1, 1, 1))
+    _, down, across = ints_attribute(node, "strides", (1, 1, 1))
     _, top, left, _, bottom, right = ints_attribute(node, "pads", (0,) * 6)
-    _, *dilations = ints_attribute(node, "dilations", (1, 1, 1))
+    _, rows, columns = ints_attribute(node, "dilations", (1, 1, 1))
+    strides, dilations, pads = (down, across), (rows, columns), (top, left, bottom, right)
     groups = int_attribute(node, "group", 1)
 
     def make(**fields: Any) -> Weighted:
-        window = (tuple(strides), (top, left, bottom, right), tuple(dilations))
-        return ConvTranspose(**fields, strides=window[0], pads=window[1], dilations=window[2], groups=groups)
+        return ConvTranspose(**fields, strides=strides, pads=pads, dilations=dilations, groups=groups)
 
     emit_layers.emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, VOLUME, make))

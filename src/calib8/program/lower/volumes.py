@@ -187,7 +187,7 @@ def joined(builder: Builder, frames: Frames, depth: Window, rows: Window, output
         depth, rows: the window.
         outputs: frames and rows of the result.
     """
-    first = np.arange(outputs[0]) * depth.stride
+    first = np.arange(outputs[0], dtype=np.int32) * np.int32(depth.stride)
     pads = (rows.before, rows.after)
     if depth.kernel == 1:
         whole = padded(builder, frames, ((depth.before, depth.after), (0, 0), (0, 0)))
