@@ -94,7 +94,8 @@ void check_layer(const Depthwise& step, Limits& limits, int64_t input_size, int6
   require(step.taps == (area + 3) / 4 * 4, "another number of taps than the kernel has");
   Extent read = windows(step.input, step.output, step.row_step, step.column_step);
   const auto* offsets = limits.array<int64_t>(step.tap_offsets, step.taps);
-  for (int64_t tap = 0; tap < step.taps; ++tap) {
+  const bool square = step.kernel_columns > 1;  // no kernel counts on where the rows of another window lie
+  for (int64_t tap = 0; square && tap < step.taps; ++tap) {
     const int64_t place = tap % (step.kernel_rows * step.kernel_columns);
     const int64_t row = place / step.kernel_columns, column = place % step.kernel_columns;
     const int64_t wanted = offsets[0] + row * step.row_dilation * step.input.row_stride +

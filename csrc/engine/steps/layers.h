@@ -52,7 +52,8 @@ void check_step(const Conv& step, Limits& limits);
 //   acc[p, o] = bias[o] + Σ_t stored[input(p) + tap[t] + o / multiplier] · w[t, o]
 //
 // Taps come layer by layer, row by row, and are filled up to a multiple of four with weights 0 (their places
-// are those of the first tap). Arrays of channels are filled up to a multiple of 64.
+// are those of the first tap). Those of a kernel of one column may lie anywhere: frames of a volume. Arrays
+// of channels are filled up to a multiple of 64.
 struct Depthwise {
   static constexpr const char* kName = "depthwise";
   static constexpr int64_t kAnyShift = 2;

@@ -30,11 +30,13 @@ from calib8.engine.emit import (
 from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.few_axes import few_axes
 from calib8.engine.fields import ARENA, CONSTANTS, FIRST_PORT
+from calib8.engine.frames import without_joins
 from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo, WideFillHalo
+from calib8.engine.volumes import volumes_as_images
 from calib8.engine.wide import narrowed
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
@@ -59,8 +61,8 @@ EMIT: Final[Emits] = {
 
 def compile_program(program: Program) -> Plan:
     """The plan of a verified program."""
-    program = compose(without_arg_min(without_dead_taps(program)))
-    program = with_room(narrowed(few_axes(program)))
+    program = compose(without_arg_min(without_dead_taps(volumes_as_images(program))))
+    program = with_room(without_joins(narrowed(few_axes(program))))
     works = fuse(program)
     layouts = plan_layouts(program, works)
     places, arena_bytes = _places(program, works, layouts)

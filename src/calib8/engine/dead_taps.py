@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, product
 from typing import Any, Final
 
+from calib8.engine.frames import FramesConv, depth_of
 from calib8.program import instructions as op
 from calib8.program.program import Program
 
@@ -90,6 +91,7 @@ def axes_of(step: op.Conv | op.DepthwiseConv, program: Program) -> tuple[Axis, A
     """Rows and columns."""
     source, target = program.slots[step.inputs[0]].shape, program.slots[step.outputs[0]].shape
     kernel = step.weight.shape[:2] if isinstance(step, op.DepthwiseConv) else step.weight.shape[1:3]
+    kernel = (kernel[0] // depth_of(step), kernel[1])
     rows, columns = (
         Axis(source[i + 1], target[i + 1], kernel[i], step.strides[i], step.dilations[i], step.pads[i])
         for i in (0, 1)
@@ -131,6 +133,7 @@ def windows_of(step: op.Conv, program: Program) -> Sequence[tuple[Band, Band]]:
     saved = (every - seen) * step.weight.shape[0] * step.weight.shape[-1]
     worth = every - seen >= SAVED * every and saved >= SAVED_PRODUCTS and seen >= PIXELS_PER_WEIGHT * weights
     possible = all(band.taps for band in (*rows, *columns)) and _one_result(step, program)
+    possible = possible and not isinstance(step, FramesConv)
     if worth and possible and 1 < len(rows) * len(columns) <= MOST_WINDOWS:
         return list(product(rows, columns))
     return [(whole[0], whole[1])]

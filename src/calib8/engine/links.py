@@ -34,6 +34,7 @@ def plan_links(program: Program, works: Sequence[Work], borders: Mapping[int, Ha
     }
     links: dict[int, Link] = {}
     _link_concats(program, works, ports | stiff, links)
+    _link_pads(works, ports | stiff, links)
     _link_slices(program, works, ports | stiff, links)
     _link_reshapes(works, ports, spread(borders, links), links)
     return links
@@ -62,6 +63,24 @@ def _link_concats(program: Program, works: Sequence[Work], fixed: set[int], link
             if free and isinstance(works[places[slot]].instruction, VIEW_INSTRUCTIONS):
                 links[slot] = Link(work.output, step.axis, start)
             start += program.slots[slot].shape[step.axis]
+
+
+def _link_pads(works: Sequence[Work], fixed: set[int], links: dict[int, Link]) -> None:
+    """Images with more images before and behind them are written where the whole lies."""
+    places = writers(works)
+    for work in works:
+        step = work.instruction
+        if not isinstance(step, op.Pad) or not pads_images(step) or work.output in fixed:
+            continue
+        [slot] = step.inputs
+        free = slot in places and slot not in fixed and slot not in links
+        if free and isinstance(works[places[slot]].instruction, VIEW_INSTRUCTIONS):
+            links[slot] = Link(work.output, 0, step.before[0])
+
+
+def pads_images(step: op.Pad) -> bool:
+    """Whether images [n, rows, columns, channels] get none but more images."""
+    return len(step.before) == 4 and not any((*step.before[1:], *step.after[1:]))
 
 
 def _link_slices(program: Program, works: Sequence[Work], fixed: set[int], links: dict[int, Link]) -> None:

@@ -23,6 +23,7 @@ from calib8.engine.emit.rescale import NO_SUM, layer_fields, sum_fields
 from calib8.engine.emit.widths import sized
 from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
+from calib8.engine.frames import FramesConv, FramesDepthwise, runs
 from calib8.engine.fuse import Work
 from calib8.engine.pack import LANES, pack_weights, packed_bytes, panel_widths
 from calib8.program.instructions import Conv, ConvTranspose, FullyConnected, Weighted
@@ -54,6 +55,47 @@ def emit_conv(work: Work, out: Emitter) -> None:
             size = out.item_size(work.residual)
             residual = _part_of_image(out.view(work.residual), rows, columns, size)
         emit_filter(work, out, image, output, part, offsets, step.strides, groups, residual)
+
+
+def emit_frames_conv(work: Work, out: Emitter) -> None:
+    """A Conv step for every run of output images whose frames are equally far apart."""
+    step = work.instruction
+    assert isinstance(step, FramesConv)
+    image, target = out.view(step.inputs[0]), out.view(work.output)
+    weight, groups = merged_groups(centred_weight(step), step.groups)
+    part, offsets = _over_frames(weight, step, image)
+    for output, source in runs(step.first):
+        read = some_images(image, source, out.item_size(step.inputs[0]))
+        place = range(output, output + len(source))
+        written = some_images(target, place, out.item_size(work.output))
+        residual = NO_VIEW
+        if work.residual >= 0:
+            residual = some_images(out.view(work.residual), place, out.item_size(work.residual))
+        emit_filter(work, out, read, written, part, offsets, step.strides, groups, residual)
+
+
+def _over_frames(weight: Taps, step: FramesConv, image: View) -> tuple[Taps, npt.NDArray[np.int64]]:
+    """The filter [outputs, taps, depth] of a kernel over frames, and the offsets of its taps."""
+    outputs, rows, columns, depth = weight.shape
+    down = frame_rows(step, rows, image)
+    across = (np.arange(columns) * step.dilations[1] - step.pads[1]) * image.column_stride
+    if step.dilations[1] == 1 and depth == image.column_stride:
+        return weight.reshape(outputs, rows, columns * depth), down + across[0]
+    return weight.reshape(outputs, rows * columns, depth), (down[:, None] + across).reshape(-1)
+
+
+def frame_rows(step: FramesConv | FramesDepthwise, rows: int, image: View) -> npt.NDArray[np.int64]:
+    """Elements from the pixel of an output in its first frame to each row of a kernel."""
+    row, frame = np.divmod(np.arange(rows), step.depth)
+    down = (row * step.dilations[0] - step.pads[0]) * image.row_stride
+    places: npt.NDArray[np.int64] = down + frame * step.step * image.image_stride
+    return places
+
+
+def some_images(view: View, images: range, item: int) -> View:
+    """Images of a view, equally far apart."""
+    start = view.offset + images.start * view.image_stride * item
+    return replace(view, offset=start, images=len(images), image_stride=images.step * view.image_stride)
 
 
 def _part_of_filter(
@@ -254,5 +296,6 @@ def stored_table(table: npt.NDArray[Any], work: Work, out: Emitter) -> npt.NDArr
 
 EMIT: Final[Emits] = {
     Conv: emit_conv,
+    FramesConv: emit_frames_conv,
     FullyConnected: emit_fully_connected,
 }

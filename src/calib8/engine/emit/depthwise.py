@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from calib8.engine import steps
 from calib8.engine.emit.constant_channels import with_constant_channels
-from calib8.engine.emit.conv import fused_table, int8_layers
+from calib8.engine.emit.conv import frame_rows, fused_table, int8_layers, some_images
 from calib8.engine.emit.rescale import layer_fields
 from calib8.engine.emit.widths import sized
 from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NONE, View
+from calib8.engine.frames import FramesDepthwise, runs
 from calib8.engine.fuse import Work
 from calib8.program import rules
-from calib8.program.costs import macs
 from calib8.program.instructions import DepthwiseConv
 
 BLOCK: Final = 64
@@ -42,7 +42,7 @@ NARROW_SHIFT: Final = -2
 
 
 def emit_depthwise(work: Work, out: Emitter) -> None:
-    """One Depthwise step."""
+    """One Depthwise step; over frames, one for every run of output images."""
     step = work.instruction
     assert isinstance(step, DepthwiseConv)
     step = with_constant_channels(step, out.slot(step.inputs[0]), out.slot(step.outputs[0]))
@@ -80,7 +80,32 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
         table=fused_table(work, out),
         activation=activation,
     )
-    out.add(sized(layer, work, out), work, macs(out.program, step) or 0)
+    _add(layer, step, work, out)
+
+
+def _add(layer: steps.Depthwise, step: DepthwiseConv, work: Work, out: Emitter) -> None:
+    """The step, or one for every run of output images, whose taps lie anywhere."""
+    products = _products(step, layer.output)
+    if not isinstance(step, FramesDepthwise):
+        out.add(sized(layer, work, out), work, products)
+        return
+    places = layer.kernel_rows * layer.kernel_columns
+    for output, source in runs(step.first):
+        part = replace(
+            layer,
+            input=some_images(layer.input, source, out.item_size(step.inputs[0])),
+            output=some_images(layer.output, range(output, output + len(source)), out.item_size(work.output)),
+            kernel_rows=places,
+            kernel_columns=1,
+            row_dilation=1,
+            column_dilation=1,
+        )
+        out.add(sized(part, work, out), work, products * len(source) // step.first.size)
+
+
+def _products(step: DepthwiseConv, target: View) -> int:
+    """Multiplications of the layer."""
+    return int(target.images * target.rows * target.columns * step.weight.size)
 
 
 def _padded_taps(weight: npt.NDArray[np.int16], padded: int) -> tuple[npt.NDArray[np.int8], int]:
@@ -94,9 +119,11 @@ def _padded_taps(weight: npt.NDArray[np.int16], padded: int) -> tuple[npt.NDArra
 def _offsets(step: DepthwiseConv, image: View, layers: int, count: int) -> npt.NDArray[np.int64]:
     """Elements from the input pixel of an output to each tap."""
     rows, columns, _ = step.weight.shape
-    down = np.arange(rows) * step.dilations[0] - step.pads[0]
+    down = (np.arange(rows) * step.dilations[0] - step.pads[0]) * image.row_stride
+    if isinstance(step, FramesDepthwise):
+        down = frame_rows(step, rows, image)
     right = np.arange(columns) * step.dilations[1] - step.pads[1]
-    taps = (down[:, None] * image.row_stride + right * image.column_stride).reshape(-1)
+    taps = (down[:, None] + right * image.column_stride).reshape(-1)
     every = np.concatenate([taps] * layers)
     return np.concatenate([every, np.full(count - len(every), every[0])]).astype(np.int64)
 
@@ -161,4 +188,5 @@ def _unsigned(rule: rules.Rescale) -> rules.Rescale:
 
 EMIT: Final[Emits] = {
     DepthwiseConv: emit_depthwise,
+    FramesDepthwise: emit_depthwise,
 }

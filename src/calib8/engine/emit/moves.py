@@ -15,6 +15,7 @@ from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import CONSTANTS
 from calib8.engine.fuse import Work
 from calib8.engine.layout import dense_strides
+from calib8.engine.links import pads_images
 from calib8.program.instructions import (
     Concat,
     Constant,
@@ -199,7 +200,11 @@ def emit_pad(work: Work, out: Emitter) -> None:
     middle = place_of(work.output, out)
     for axis, before in enumerate(step.before):
         middle = middle.at(axis, before)
-    emit_copy(out, work.name, place_of(number, out), middle, inside, item)
+    if place_of(number, out) != middle:
+        emit_copy(out, work.name, place_of(number, out), middle, inside, item)
+    if pads_images(step):
+        _fill_images(work, out, step)
+        return
     if item == 1 and len(whole) == 4 and step.before[::3] == step.after[::3] == (0, 0):
         view = replace(out.view(work.output), offset=middle.offset, rows=inside[1], columns=inside[2])
         (top, left), (bottom, right) = step.before[1:3], step.after[1:3]
@@ -216,6 +221,24 @@ def emit_pad(work: Work, out: Emitter) -> None:
                 slab = [*sizes[:axis], count, *sizes[axis + 1 :]]
                 emit_copy(out, work.name, one, corner.at(axis, first), slab, item)
         corner, sizes[axis] = corner.at(axis, before), inside[axis]
+
+
+def _fill_images(work: Work, out: Emitter, step: Pad) -> None:
+    """The images before and behind the others, borders included: rows above and below one tall image."""
+    view, item = out.view(work.output), out.item_size(work.output)
+    top, left, _, _ = out.layouts[work.output].halo
+    lines = view.image_stride // view.row_stride
+    first = step.before[0] * view.image_stride - top * view.row_stride - left * view.column_stride
+    tall = replace(
+        view,
+        offset=view.offset + first * item,
+        images=1,
+        rows=out.slot(step.inputs[0]).shape[0] * lines,
+        columns=view.row_stride // view.column_stride,
+    )
+    above, below = (count * lines for count in (step.before[0], step.after[0]))
+    border = steps.FillHalo(tall, above, 0, below, 0, step.value + out.shift(work.output))
+    out.add(border if item == 1 else steps.WideFillHalo(border), work)
 
 
 def _emit_whole(

@@ -44,6 +44,7 @@ class Mark(NamedTuple):
     ready: dict[tuple[ir.Value, CodeType], Coded]
     reals: dict[ir.Value, int]
     layouts: dict[tuple[int, Order, Order], int]
+    arranged: dict[tuple[object, ...], int]
     fused: set[ir.Node]
     pending: list[ir.Node]
 
@@ -60,6 +61,7 @@ class Builder:
         ready: a value in certain codes, made already → where.
         reals: value → slot of its float32 (or other plain) values, logical order.
         layouts: (slot, how it lies, order wanted) → slot that holds it so.
+        arranged: (slot, shape, what was done) → slot that holds frames of a volume so (``volumes``).
         fused: nodes that another node's instruction carries out.
         pending: nodes without an integer form that wait for the next Float instruction.
         reasons: node → why it is float.
@@ -74,6 +76,7 @@ class Builder:
     ready: dict[tuple[ir.Value, CodeType], Coded] = field(default_factory=dict)
     reals: dict[ir.Value, int] = field(default_factory=dict)
     layouts: dict[tuple[int, Order, Order], int] = field(default_factory=dict)
+    arranged: dict[tuple[object, ...], int] = field(default_factory=dict)
     fused: set[ir.Node] = field(default_factory=set)
     pending: list[ir.Node] = field(default_factory=list)
     reasons: dict[ir.Node, str] = field(default_factory=dict)
@@ -100,6 +103,7 @@ class Builder:
             dict(self.ready),
             dict(self.reals),
             dict(self.layouts),
+            dict(self.arranged),
             set(self.fused),
             list(self.pending),
         )
@@ -108,7 +112,8 @@ class Builder:
         """Forgets what was emitted since; slots that nothing writes any more are dropped in the end."""
         del self.steps[mark.steps :]
         self.forms, self.ready, self.reals = mark.forms, mark.ready, mark.reals
-        self.layouts, self.fused, self.pending = mark.layouts, mark.fused, mark.pending
+        self.layouts, self.arranged = mark.layouts, mark.arranged
+        self.fused, self.pending = mark.fused, mark.pending
 
     def slot(self, slot: Slot, owner: ir.Value | None = None) -> int:
         """Adds a slot; only one slot of ``owner`` gets its name, others a new one that begins like it."""

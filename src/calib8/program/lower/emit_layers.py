@@ -47,6 +47,7 @@ from calib8.program.rounding.linear import layer_rescale
 from calib8.program.rules import F32, I32, Codes, LayerRescale
 
 NEGATIVE_PADS: Final = "its padding is negative"
+NOT_AN_IMAGE: Final = "only convolutions over one, two or three axes have an integer form"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ def conv(builder: Builder, node: ir.Node) -> None:
     """2-D convolutions; one filter per input channel becomes DepthwiseConv."""
     weights, source = coded_weights(node.inputs[1], 0), coded_source(builder, node)
     if weights.codes.ndim != 4 or len(source.order) != 4:
-        raise NoFormError("only two-dimensional convolutions have an integer form")
+        raise NoFormError(NOT_AN_IMAGE)
     groups = int_attribute(node, "group", 1)
     strides, pads, dilations = _window(node)
     if min(pads) < 0:
@@ -97,7 +98,7 @@ def conv(builder: Builder, node: ir.Node) -> None:
             return Conv(**fields, strides=strides, pads=pads, dilations=dilations, groups=groups)
 
     image = builder.as_image(source)
-    _emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
+    emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
 
 
 def conv_transpose(builder: Builder, node: ir.Node) -> None:
@@ -105,7 +106,7 @@ def conv_transpose(builder: Builder, node: ir.Node) -> None:
     groups = int_attribute(node, "group", 1)
     weights, source = coded_weights(node.inputs[1], 1, groups), coded_source(builder, node)
     if weights.codes.ndim != 4 or len(source.order) != 4:
-        raise NoFormError("only two-dimensional convolutions have an integer form")
+        raise NoFormError(NOT_AN_IMAGE)
     strides, pads, dilations = _window(node)
     if min(pads) < 0:
         raise NoFormError(NEGATIVE_PADS)
@@ -117,7 +118,7 @@ def conv_transpose(builder: Builder, node: ir.Node) -> None:
         return ConvTranspose(**fields, strides=strides, pads=pads, dilations=dilations, groups=groups)
 
     image = builder.as_image(source)
-    _emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
+    emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
 
 
 def gemm(builder: Builder, node: ir.Node) -> None:
@@ -153,7 +154,7 @@ def _fully_connected(
     codes = weights.codes if by_output else weights.codes.T
     last = len(source.order) - 1
     rows = builder.in_order(source, axis_last(len(source.order), last, source.order))
-    _emit(builder, Layer(node, rows, weights, codes, bias, last, rows.order, FullyConnected))
+    emit(builder, Layer(node, rows, weights, codes, bias, last, rows.order, FullyConnected))
 
 
 def _window(node: ir.Node) -> tuple[tuple[int, int], tuple[int, int, int, int], tuple[int, int]]:
@@ -164,7 +165,7 @@ def _window(node: ir.Node) -> tuple[tuple[int, int], tuple[int, int, int, int], 
     return (down, across), (top, left, bottom, right), (rows, columns)
 
 
-def _emit(builder: Builder, layer: Layer) -> None:
+def emit(builder: Builder, layer: Layer) -> None:
     """The instruction, with a constant added behind the layer taken into its bias."""
     scales = sum_scales(builder.kind(layer.source).scale, layer.weights)
     if not np.all(np.isfinite(scales) & (scales > 0)):

@@ -35,7 +35,7 @@ from calib8.program.rounding.linear import clamp
 from calib8.program.rounding.pools import average_rule, mean_rule
 from calib8.program.rounding.softmax import softmax_rule
 
-NOT_AN_IMAGE = "only pools over two axes have an integer form"
+NOT_AN_IMAGE = "only pools over one, two or three axes have an integer form"
 Maker = Callable[[Target], Instruction]
 
 
@@ -44,8 +44,7 @@ def max_pool(builder: Builder, node: ir.Node) -> None:
     source, value = coded_source(builder, node), node.outputs[0]
     if len(source.order) != 4:
         raise NoFormError(NOT_AN_IMAGE)
-    if len(node.outputs) > 1 and (builder.readers.get(node.outputs[1]) or node.outputs[1].is_graph_output()):
-        raise NoFormError("somebody reads its indices")
+    refuse_indices(builder, node)
     image = builder.as_image(source)
     kernel, strides, pads = _window(node)
     rows, columns = ints_attribute(node, "dilations", (1, 1))
@@ -58,13 +57,24 @@ def max_pool(builder: Builder, node: ir.Node) -> None:
     )
 
 
+def refuse_indices(builder: Builder, node: ir.Node) -> None:
+    """Raises NoFormError of a MaxPool that somebody reads the indices of."""
+    if len(node.outputs) > 1 and (builder.readers.get(node.outputs[1]) or node.outputs[1].is_graph_output()):
+        raise NoFormError("somebody reads its indices")
+
+
+def refuse_dilations(node: ir.Node) -> None:
+    """Raises NoFormError of an AveragePool whose window has gaps."""
+    if any(size != 1 for size in ints_attribute(node, "dilations", ())):
+        raise NoFormError("its window is dilated")
+
+
 def average_pool(builder: Builder, node: ir.Node) -> None:
     """Mean of a window."""
     source = coded_source(builder, node)
     if len(source.order) != 4:
         raise NoFormError(NOT_AN_IMAGE)
-    if any(size != 1 for size in ints_attribute(node, "dilations", (1, 1))):
-        raise NoFormError("its window is dilated")
+    refuse_dilations(node)
     image = builder.as_image(source)
     own = builder.kind(image)
     kernel, strides, pads = _window(node)
@@ -109,7 +119,7 @@ def mean(builder: Builder, node: ir.Node) -> None:
     axes = _reduced_axes(node, len(source.order))
     if axes is None:
         raise NoFormError("its axes are computed")
-    image = builder.as_image(source)
+    image = builder.as_image(source) if len(source.order) == 4 else source
     count = math.prod(builder.shape(source)[axis] for axis in axes)
     places, order = _placed(image, axes, keeps=_keeps_axes(node))
     own = builder.kind(image).scale

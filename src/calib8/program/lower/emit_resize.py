@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.errors import NoFormError
@@ -16,6 +19,7 @@ from calib8.program.lower.layout import physical
 from calib8.program.lower.moves import picked
 from calib8.program.lower.readers import tail_of
 from calib8.program.lower.results import Target, coded_source, deliver
+from calib8.program.lower.volumes import VOLUME, arranged, frames_of, in_shape, picked_frames
 from calib8.program.rounding.resize import linear_axis, nearest_indices
 
 
@@ -82,9 +86,27 @@ def _nearest(builder: Builder, node: ir.Node, source: Coded, scales: list[float]
             image, sizes, image.order, lambda ports: ResizeNearest(*ports, rows, columns), value
         )
         return
+    if len(before) == len(VOLUME) and same[0] and same[1]:
+        _nearest_volume(builder, source, value, indices[2:])
+        return
     for axis, places in enumerate(indices):
         source = picked(builder, source, axis, places)
     builder.forms[value] = source
+
+
+def _nearest_volume(
+    builder: Builder, source: Coded, value: ir.Value, indices: Sequence[npt.NDArray[np.int32]]
+) -> None:
+    """Frames are repeated, then rows and columns of each."""
+    frames, rows, columns = indices
+    picked = picked_frames(builder, frames_of(builder, source), frames)
+    volume = physical(shape_of(value), VOLUME)
+    shape = (volume[0] * volume[1], *volume[2:])
+    key = (rows.tobytes(), columns.tobytes())
+    image = arranged(
+        builder, picked.image, shape, lambda ports: ResizeNearest(*ports, rows, columns), "resized", key
+    )
+    builder.forms[value] = in_shape(builder, image, volume, value)
 
 
 def _linear(builder: Builder, node: ir.Node, source: Coded, scales: list[float], mode: str) -> None:

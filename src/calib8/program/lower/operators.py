@@ -19,6 +19,8 @@ from calib8.program.lower import (
     emit_pad,
     emit_pools,
     emit_resize,
+    emit_volume_pools,
+    emit_volumes,
 )
 from calib8.program.lower.builder import Builder
 
@@ -31,8 +33,8 @@ EMIT: Final[Mapping[str, Emit]] = {
     "Cast": emit_borders.cast,
     "Identity": emit_borders.identity,
     "Dropout": emit_borders.identity,
-    "Conv": emit_layers.conv,
-    "ConvTranspose": emit_layers.conv_transpose,
+    "Conv": emit_volumes.conv,
+    "ConvTranspose": emit_volumes.conv_transpose,
     "Gemm": emit_layers.gemm,
     "MatMul": emit_layers.mat_mul,
     "Add": emit_elementwise.binary,
@@ -44,8 +46,8 @@ EMIT: Final[Mapping[str, Emit]] = {
     "Min": emit_elementwise.binary,
     "Relu": emit_curves.activation,
     "Clip": emit_curves.activation,
-    "MaxPool": emit_pools.max_pool,
-    "AveragePool": emit_pools.average_pool,
+    "MaxPool": emit_volume_pools.max_pool,
+    "AveragePool": emit_volume_pools.average_pool,
     "GlobalAveragePool": emit_pools.mean,
     "ReduceMean": emit_pools.mean,
     "ReduceSum": emit_pools.mean,
