@@ -18,6 +18,7 @@ from calib8.program.lower import (
     emit_norms,
     emit_pad,
     emit_pools,
+    emit_recurrent,
     emit_resize,
 )
 from calib8.program.lower.builder import Builder
@@ -61,6 +62,9 @@ EMIT: Final[Mapping[str, Emit]] = {
     "InstanceNormalization": emit_groups.instance_norm,
     "GroupNormalization": emit_groups.group_norm,
     "Resize": emit_resize.resize,
+    "LSTM": emit_recurrent.recurrent,
+    "GRU": emit_recurrent.recurrent,
+    "RNN": emit_recurrent.recurrent,
     "Concat": emit_moves.concat,
     "DepthToSpace": emit_moves.depth_to_space,
     "SpaceToDepth": emit_moves.space_to_depth,
