@@ -42,6 +42,7 @@ from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
 from calib8.passes.norm_chains import normalizations
+from calib8.passes.recurrent_nodes import is_recurrent, why_recurrent_float
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 COMPUTED_IN_FLOAT: Final = "the target computes it in float"
@@ -88,6 +89,8 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     functions = computed_as_one(model, scheme)
     norms = normalizations(model, scheme.computes)
     decisions, quantized = _decide_as_one(model, scheme, keep_float, functions, norms)
+    if scheme.codes_recurrent:
+        decisions = _with_recurrent(model, decisions, keep_float)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
     behind = fused_layers(functions, scheme)
@@ -171,6 +174,18 @@ def _decide(
             quantized.add(node)
     _drop_idle(decisions, quantized, only_as_function, feeds_weights, scheme)
     return decisions, quantized
+
+
+def _with_recurrent(
+    model: ir.Model, decisions: list[NodeDecision], keep_float: frozenset[str]
+) -> list[NodeDecision]:
+    """The decisions with LSTM, GRU and RNN whose weights are codes; tensors beside them need none."""
+    nodes = {node.name or "": node for node in model.graph if is_recurrent(node)}
+    why = {name: why_recurrent_float(node) for name, node in nodes.items() if name not in keep_float}
+    return [
+        replace(one, quantized=not why[one.node], reason=why[one.node]) if one.node in why else one
+        for one in decisions
+    ]
 
 
 def _why_by_itself(node: ir.Node, keep_float: frozenset[str], in_norms: Collection[ir.Node]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import constant, input_at, is_activation
+from calib8.model.graph import constant, input_at
 from calib8.ops.groups import RECURRENT
 from calib8.ops.questions import is_standard
 
@@ -117,7 +117,7 @@ def why_recurrent_float(node: ir.Node) -> str:
     reason = why_cell_float(node)
     if reason:
         return reason
-    if node.inputs[0] is None or not is_activation(node.inputs[0]):
+    if constant(node.inputs[0]) is not None:
         return "its sequence is constant"
     for place in (*WEIGHTS, *PARAMETERS):
         value = input_at(node, place)
