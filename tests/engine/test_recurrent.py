@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,35 @@ def test_what_lies_behind_the_result_stays() -> None:
         Engine(compile_program(program), isa=isa, threads=2).run_into(feeds, [wide[:-16].reshape(5, 2, 2, 4)])
         assert (wide[-16:] == 7).all()
         assert not (wide[:-16] == 7).any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"cell": 4}, "an unknown recurrent layer"),
+        ({"cell": 2}, "peepholes of no LSTM"),
+        ({"directions": 3}, "directions that are none"),
+        ({"reverse": 4}, "directions that are none"),
+        ({"steps": 4}, "leaves its buffer"),
+        ({"samples": 0}, "an absurd size"),
+        ({"inputs": 1 << 17}, "sums of too many products"),
+        ({"units": 1 << 20}, "sums of too many products"),
+        ({"h_buffer": -2}, "a buffer that does not exist"),
+        ({"c_offset": 64}, "leaves its buffer"),
+        ({"weight": 1 << 40}, "leaves its buffer"),
+        ({"weight": 4}, "not aligned"),
+        ({"inner_bias": 0}, "an inner bias of no GRU"),
+        ({"functions": 0}, "an unknown function"),
+        ({"coupled": 2}, "neither coupled nor free"),
+        ({"target_buffer": 1}, "among the constants"),
+    ],
+)
+def test_broken_steps_are_told_when_a_plan_is_opened(changes: dict[str, int], told: str) -> None:
+    plan = compile_program(EXAMPLES["Recurrent", "onnx"])
+    names = _core.engine.schemas()["recurrent"]
+    fields = plan.rows[0].fields.copy()
+    for name, value in changes.items():
+        fields[names.index(name)] = value
+    broken = replace(plan, rows=(plan.rows[0]._replace(fields=fields),))
+    with pytest.raises(ValueError, match=told):
+        Engine(broken)
