@@ -225,3 +225,25 @@ def test_first_states_of_zeros_and_full_lengths_need_no_input() -> None:
         onnx.numpy_helper.from_array(np.ones((count, 2, 4), np.float32), "c")
     )
     assert "constants that are not 0" in list(lowered(proto).float_reasons.values())[-1]
+
+
+def test_layout_1_has_samples_first() -> None:
+    """x [N, T, I], Y [N, T, D, H] and states [N, D, H], which ONNX Runtime does not run."""
+    rng = np.random.default_rng(12)
+    layer = random_layer(rng, "LSTM", (4, 2, 3, 5), extras=("h", "c"), usual=True)
+    proto = coded(onnx_model(layer), layer)
+    proto.graph.node[-1].attribute.append(helper.make_attribute("layout", 1))
+    for port in proto.graph.input:
+        sizes = port.type.tensor_type.shape.dim
+        sizes[0].dim_value, sizes[1].dim_value = sizes[1].dim_value, sizes[0].dim_value
+    count = len(layer.step.directions)
+    for port, shape in zip(proto.graph.output, ((2, 4, count, 5), (2, count, 5), (2, count, 5)), strict=True):
+        port.CopyFrom(helper.make_tensor_value_info(port.name, TensorProto.FLOAT, shape))
+    program = lowered(proto)
+    assert not program.float_instructions
+    feeds = random_sequences(layer.program, rng)
+    (rows,) = run_program(layer.program, feeds)
+    y, y_h, y_c = run_program(program, {name: array.swapaxes(0, 1).copy() for name, array in feeds.items()})
+    np.testing.assert_array_equal(y, rows[:4].transpose(2, 0, 1, 3))
+    np.testing.assert_array_equal(y_h, rows[4].swapaxes(0, 1))
+    np.testing.assert_array_equal(y_c, rows[5].swapaxes(0, 1))
