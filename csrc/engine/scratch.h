@@ -169,6 +169,48 @@ struct GroupScratch {
 };
 inline int64_t scratch_bytes(const GroupNorm& step) { return 28 * GroupScratch::places_of(step); }
 
+// Recurrent (recurrent/): samples that are taken through all steps together, and as many of their x_t as are
+// multiplied at once.
+constexpr int64_t kCellSamples = 4, kCellRows = 24;
+struct CellScratch {
+  int64_t row_bytes, state_bytes, lanes;  // of codes of x, of codes of h; numbers of all gates
+  uint8_t *inputs, *states;               // codes [kCellRows], [kCellSamples]
+  float* scales;                          // of the codes of x
+  float* sums;                            // u of the formulas: [kCellRows][blocks][gates][16]
+  float *h, *c, *other, *more;            // [kCellSamples][blocks · 16]; z and r·h of a GRU
+  float* row;                             // a copy of a row that is to be coded
+
+  static int64_t bytes_of(const Recurrent& step) { return CellScratch(step, nullptr).bytes(); }
+  CellScratch(const Recurrent& step, uint8_t* memory)
+      : row_bytes(whole_vectors(step.inputs)),
+        state_bytes(whole_vectors(step.units)),
+        lanes(step.lanes()),
+        units_(step.blocks() * Recurrent::kBlock),
+        longest_(step.inputs > step.units ? step.inputs : step.units) {
+    inputs = take<uint8_t>(memory, kCellRows * row_bytes);
+    states = take<uint8_t>(memory, kCellSamples * state_bytes);
+    scales = take<float>(memory, kCellRows);
+    sums = take<float>(memory, kCellRows * lanes);
+    h = take<float>(memory, kCellSamples * units_);
+    c = take<float>(memory, kCellSamples * units_);
+    other = take<float>(memory, kCellSamples * units_);
+    more = take<float>(memory, kCellSamples * units_);
+    row = take<float>(memory, longest_ + kMostLanes);
+  }
+  int64_t bytes() const { return used_; }
+  int64_t units() const { return units_; }  // with those that fill the last block
+
+ private:
+  template <class T>
+  T* take(uint8_t* memory, int64_t count) {
+    const int64_t from = used_;
+    used_ += whole_vectors(count * static_cast<int64_t>(sizeof(T)));
+    return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + from);
+  }
+  int64_t units_, longest_, used_ = 0;
+};
+inline int64_t scratch_bytes(const Recurrent& step) { return CellScratch::bytes_of(step); }
+
 // All others.
 template <class Step>
 constexpr int64_t scratch_bytes(const Step&) {

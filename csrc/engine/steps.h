@@ -14,6 +14,7 @@
 #include "steps/layers.h"
 #include "steps/moves.h"
 #include "steps/pools.h"
+#include "steps/recurrent.h"
 #include "steps/wide.h"
 
 namespace calib8::engine {
@@ -22,7 +23,7 @@ using AllSteps =
     std::tuple<FillHalo, Copy, Quantize, Dequantize, Conv, Depthwise, MatMul, Requantize, Add, AddSums, Mul,
                Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax, LayerNorm, ResizeLinear,
                ResizeToFloat, Plane, Finish, WideAdd, WideMul, WideLookup, WideMaxPool, WideQuantize,
-               WideDequantize, WideConv, WideDepthwise, WideFillHalo, GroupNorm>;
+               WideDequantize, WideConv, WideDepthwise, WideFillHalo, GroupNorm, Recurrent>;
 constexpr int kStepKinds = std::tuple_size_v<AllSteps>;
 
 }  // namespace calib8::engine

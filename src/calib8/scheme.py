@@ -65,6 +65,8 @@ class QuantScheme:
         takes: names of the activation types that the target can run.
         cautions: activation type → what the user should know before choosing it.
         computes: ops beyond those with an integer form for every target that this one computes from codes.
+        codes_recurrent: weights of LSTM, GRU and RNN are codes, and what they are multiplied with gets codes
+            while it is computed: no tensor beside these nodes needs any.
         spots: code of single activations for which 8 bits are too few, see ``calib8.passes.spots``; None: the
             target has no integer form for them.
         chooses_spots: the search for accuracy gives activations such codes where they need them; False: only
@@ -91,6 +93,7 @@ class QuantScheme:
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
     cautions: Mapping[str, str] = field(default_factory=dict)
     computes: frozenset[str] = frozenset()
+    codes_recurrent: bool = False
     spots: QuantSpec | None = None
     chooses_spots: bool = False
     multiplies_activations: bool = False
@@ -156,6 +159,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             fuses=CLAMPS | {ANY_FUNCTION},
             cautions={},
             computes=TARGET_OPS,
+            codes_recurrent=True,
             spots=INT16,
             chooses_spots=True,
             multiplies_activations=True,

@@ -122,6 +122,7 @@ def test_descriptions_that_contradict_themselves(
 
 WITH_SCRATCH = {
     *("conv", "depthwise", "mat_mul", "max_pool", "average_pool", "reduce", "softmax", "group_norm"),
+    "recurrent",
 }
 """Steps whose kernels keep something beside the arena."""
 

@@ -17,14 +17,17 @@ SEVERAL: Final = 3
 OWN: Final = {
     "analysis/rules/onnxruntime.py": 2,  # what ONNX Runtime fuses, and what it does not
     "analysis/rules/tflite.py": 2,  # what the specification of TensorFlow Lite says of scales
+    "engine/emit/recurrent.py": 1,  # numbers of the functions inside cells
     "exporting/qoperator/functions.py": 1,  # attributes of ONNX Runtime's operators on codes
     "model/work.py": 1,  # forms of a convolution
     "passes/functions.py": 2,  # how Mish and Gelu are spelled
     "passes/plain.py": 1,  # operator set since which an op means what it means
     "passes/prepare.py": 1,  # beginnings of names
+    "passes/recurrent_nodes.py": 2,  # functions inside cells
     "passes/resolve_ranges.py": 1,  # whose limits are taken for those of codes
     "passes/rewrite_leftovers.py": 1,  # what a sign is followed through
     "program/lower/operators.py": 1,  # what the engine does with integers as such
+    "program/rules.py": 1,  # functions inside cells
     "scheme.py": 1,  # what OpenVINO fuses
     "tasks/characters.py": 1,  # what keeps the steps of a sequence
     "tasks/composition.py": 1,  # what leaves values in their places at the end of a network

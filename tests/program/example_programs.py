@@ -282,6 +282,35 @@ def group_norm(profile: Profile) -> Program:
     return single(op.GroupNorm, [source], output, profile, groups=2, rule=rule, low=-120, high=127)
 
 
+def recurrent(profile: Profile) -> Program:
+    """An LSTM of both directions with everything that it may have: T 3, N 2, I 5, H 4."""
+    rng = np.random.default_rng(28)
+    usual = (rules.CellFunction("Sigmoid"), rules.CellFunction("Tanh"), rules.CellFunction("Tanh"))
+    hard = (rules.CellFunction("HardSigmoid", 0.25, 0.5), *usual[1:])
+    state = (2, 2, 4)
+    extras = [plain("h", *state), plain("c", *state), plain("lengths", 2, dtype="int32")]
+    return single(
+        op.Recurrent,
+        [plain("x", 3, 2, 5), *extras],
+        plain("y", 5, *state),
+        profile,
+        cell="LSTM",
+        directions=("forward", "reverse"),
+        weight=rng.integers(-127, 128, (2, 16, 5)).astype(np.int8),
+        weight_scale=rng.uniform(0.001, 0.01, (2, 16)).astype(np.float32),
+        recurrent=rng.integers(-127, 128, (2, 16, 4)).astype(np.int8),
+        recurrent_scale=rng.uniform(0.001, 0.01, (2, 16)).astype(np.float32),
+        bias=rng.normal(0, 0.5, (2, 16)).astype(np.float32),
+        inner_bias=floats(),
+        peephole=rng.normal(0, 0.5, (2, 12)).astype(np.float32),
+        functions=(*usual, *hard),
+        clip=2.5,
+        coupled=False,
+        reset_after=False,
+        extras=("h", "c", "lengths"),
+    )
+
+
 def moves(profile: Profile) -> dict[str, Program]:
     """What keeps scale and zero point."""
     x, image = codes("x", 2, 3, 4), codes("x", 1, 2, 2, 3)
@@ -297,6 +326,7 @@ def moves(profile: Profile) -> dict[str, Program]:
         "Reshape": single(op.Reshape, [x], codes("y", 6, 4), profile),
         "Slice": single(op.Slice, [x], codes("y", 1, 2, 4), profile, starts=(1, 0, 3), steps=(1, 2, -1)),
         "Gather": single(op.Gather, [x], codes("y", 2, 5, 4), profile, axis=1, indices=ints(2, 0, 0, 1, 2)),
+        "Recurrent": recurrent(profile),
         "Float": float_program(profile),
     }
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import example_programs as make
 import norm_faults
 import numpy as np
+import recurrent_faults
 from example_programs import EXAMPLES, fixed, floats, ints, plain, single, sums, with_slot, with_step
 from onnx import TensorProto
 from planting import Fault, axis, of, rule, slot, step, with_classes
@@ -367,6 +368,7 @@ RULES = [
     rule("Softmax", "number of fraction bits 15", "single", fraction_bits=15),
     Fault("Softmax", with_classes((1 << 20) + 1), "number of classes 1048577", "single"),
     *norm_faults.RULES,
+    *recurrent_faults.PARAMETERS,
     axis("the fraction 1.5. It must be in 0 … 1", "onnx", fraction=floats(0, 0.5, 1.5)),
     axis("the fraction -0.5", "onnx", fraction=floats(0, -0.5, 1)),
     axis("the fraction nan", "onnx", fraction=floats(0, np.nan, 1)),

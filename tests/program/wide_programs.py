@@ -122,7 +122,8 @@ WIDE: dict[tuple[str, Profile], Program] = {
 
 NARROW = [
     *("AddSums", "ArgMax", "ArgMin", "AveragePool", "GroupNorm", "LayerNorm", "MatMul"),
-    *("Maximum", "Mean", "Minimum", "ReduceMax", "ReduceMin", "Requantize", "ResizeLinear", "Softmax"),
+    *("Maximum", "Mean", "Minimum", "Recurrent", "ReduceMax", "ReduceMin", "Requantize", "ResizeLinear"),
+    "Softmax",
 ]
 """Examples whose instructions have 8-bit codes alone."""
 

@@ -23,6 +23,7 @@ from calib8.engine.emit import (
     mat_mul,
     moves,
     pools,
+    recurrent,
     resize,
     softmax,
     wide,
@@ -52,6 +53,7 @@ EMIT: Final[Emits] = {
     **softmax.EMIT,
     **layer_norm.EMIT,
     **group_norm.EMIT,
+    **recurrent.EMIT,
     **resize.EMIT,
     **moves.EMIT,
     **wide.EMIT,
@@ -100,6 +102,8 @@ def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) ->
     """The plan of all that was emitted."""
     program = out.program
     weights = [step.weight.nbytes for step in program.instructions if isinstance(step, op.Weighted)]
+    cells = (step for step in program.instructions if isinstance(step, op.Recurrent))
+    weights += [step.weight.nbytes + step.recurrent.nbytes for step in cells]
     return Plan(
         name=program.name,
         profile=program.profile,

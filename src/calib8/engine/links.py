@@ -36,6 +36,7 @@ def plan_links(program: Program, works: Sequence[Work], borders: Mapping[int, Ha
     _link_concats(program, works, ports | stiff, links)
     _link_pads(works, ports | stiff, links)
     _link_slices(program, works, ports | stiff, links)
+    _link_rows(program, works, ports, links)
     _link_reshapes(works, ports, spread(borders, links), links)
     return links
 
@@ -84,7 +85,7 @@ def pads_images(step: op.Pad) -> bool:
 
 
 def _link_slices(program: Program, works: Sequence[Work], fixed: set[int], links: dict[int, Link]) -> None:
-    """Some of the channels of a tensor are read where they are."""
+    """Some of the channels of a tensor are read where they are, and rows of one without a border."""
     for work in works:
         step, slot = work.instruction, work.output
         if not isinstance(step, op.Slice) or slot in fixed or slot in links:
@@ -92,6 +93,17 @@ def _link_slices(program: Program, works: Sequence[Work], fixed: set[int], links
         axis = _sliced_axis(step, program)
         if axis is not None and axis == len(program.slots[slot].shape) - 1 and step.inputs[0] not in fixed:
             links[slot] = Link(step.inputs[0], axis, step.starts[axis])
+
+
+def _link_rows(program: Program, works: Sequence[Work], ports: set[int], links: dict[int, Link]) -> None:
+    """What a Recurrent writes is read where it is, step by step: rows of a tensor without gaps have none."""
+    whole = {work.output for work in works if isinstance(work.instruction, op.Recurrent)} - ports
+    for work in works:
+        step, slot = work.instruction, work.output
+        if not isinstance(step, op.Slice) or slot in ports or slot in links:
+            continue
+        if step.inputs[0] in whole and _sliced_axis(step, program) == 0:
+            links[slot] = Link(step.inputs[0], 0, step.starts[0])
 
 
 def _link_reshapes(
@@ -107,9 +119,9 @@ def _link_reshapes(
 
 
 def _dense_root(slot: int, links: Mapping[int, Link], borders: Mapping[int, Halo]) -> bool:
-    """Neither the slot nor what it was reshaped from has a border, or lies in a part of something."""
+    """Neither the slot nor what it was reshaped from has a border, or lies in a part with gaps."""
     while slot in links:
-        if links[slot].axis >= 0:
+        if links[slot].axis > 0:
             return False
         slot = links[slot].parent
     return slot not in borders

@@ -90,6 +90,10 @@ class GroupNorm(Step):
     """Groups of channels with mean 0 and spread 1 over an image, scaled and shifted."""
 
 
+class Recurrent(Step):
+    """LSTM, GRU or RNN over whole sequences."""
+
+
 class ResizeLinear(Step):
     """Bilinear interpolation."""
 

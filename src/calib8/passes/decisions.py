@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from calib8.ops.groups import WEIGHTED_OPS
+from calib8.ops.groups import RECURRENT, WEIGHTED_OPS
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ def described(decisions: Sequence[NodeDecision], engine_floats: Mapping[str, str
         decisions: of all nodes.
         engine_floats: node that calib8's engine computes in float → why; None: not known.
     """
-    weighted = [one for one in decisions if one.op_type in WEIGHTED_OPS]
+    weighted = [one for one in decisions if one.op_type in WEIGHTED_OPS | RECURRENT]
     lines = []
     for op_type in dict.fromkeys(one.op_type for one in weighted):
         lines.append(_line([one for one in weighted if one.op_type == op_type], op_type, engine_floats))
-    others = [one for one in decisions if one.op_type not in WEIGHTED_OPS]
+    others = [one for one in decisions if one.op_type not in WEIGHTED_OPS | RECURRENT]
     lines.append(_line(others, "other ops", engine_floats))
     return "\n".join(lines)
 

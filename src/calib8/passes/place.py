@@ -42,6 +42,7 @@ from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
 from calib8.passes.norm_chains import normalizations
+from calib8.passes.recurrent_nodes import with_recurrent
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 COMPUTED_IN_FLOAT: Final = "the target computes it in float"
@@ -88,6 +89,8 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     functions = computed_as_one(model, scheme)
     norms = normalizations(model, scheme.computes)
     decisions, quantized = _decide_as_one(model, scheme, keep_float, functions, norms)
+    if scheme.codes_recurrent:
+        decisions = with_recurrent(model, decisions, keep_float)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
     behind = fused_layers(functions, scheme)

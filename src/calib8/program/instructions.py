@@ -22,11 +22,13 @@ from calib8.program.ops import (
     mat_mul,
     moves,
     pools,
+    recurrent,
     resize,
     softmax,
 )
 from calib8.program.ops.borders import Dequantize as Dequantize
 from calib8.program.ops.borders import Quantize as Quantize
+from calib8.program.ops.cells import Recurrent as Recurrent
 from calib8.program.ops.constant import Constant as Constant
 from calib8.program.ops.conv import Conv as Conv
 from calib8.program.ops.conv import FullyConnected as FullyConnected
@@ -75,6 +77,7 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **softmax.TRAITS,
     **layer_norm.TRAITS,
     **group_norm.TRAITS,
+    **recurrent.TRAITS,
     **resize.TRAITS,
     **moves.TRAITS,
     **constant.TRAITS,

@@ -18,6 +18,7 @@ from calib8.profiles import Profile as Profile
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 I16 = npt.NDArray[np.int16]
+I8 = npt.NDArray[np.int8]
 Codes = npt.NDArray[np.uint8] | npt.NDArray[np.int8]
 Table = Codes | I16
 
@@ -366,3 +367,21 @@ class LinearAxis:
     high: I32
     fraction: npt.NDArray[np.float32] | I32
     rounding: Literal["even", "away", "up", "float_up"]
+
+
+CellFunctionName = Literal["Sigmoid", "Tanh", "Relu", "HardSigmoid", "Softsign", "Affine", "ScaledTanh"]
+
+
+@dataclass(frozen=True)
+class CellFunction:
+    """A function inside a Recurrent, of float32 values; docs/numerics.md has its operations.
+
+    Attributes:
+        name: HardSigmoid is clip(αx + β, 0, 1), Affine αx + β, ScaledTanh α·tanh(βx); the others have no
+            parameters.
+        alpha, beta: float32 values.
+    """
+
+    name: CellFunctionName
+    alpha: float = 0.0
+    beta: float = 0.0

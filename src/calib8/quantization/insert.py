@@ -34,6 +34,7 @@ from calib8.ops.questions import clips, is_weighted, joins
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
+from calib8.quantization.recurrent_weights import quantize_recurrent_weights
 from calib8.quantization.second_codes import narrow_for_means, quantizer_pair, requantize_for_concat
 from calib8.quantization.weights import AS_IT_IS, quantize_layer
 from calib8.scheme import BINARY_OPS, QuantScheme
@@ -89,6 +90,7 @@ def insert_quantizers(
         _pass_on_to_inner_concats(model, qparams)
     names = Names(model.graph)
     float_layers, dropped = _quantize_layers(names, placement, qparams, scheme, corrections)
+    quantize_recurrent_weights(names, placement.quantized_nodes())
     if scheme.placement == "every-op":
         _quantize_operands(names, placement, qparams, scheme, spots)
     for value in list(_values(model)):

@@ -76,6 +76,7 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.Softmax: pools.softmax,
     op.LayerNorm: pools.normalized,
     op.GroupNorm: pools.normalized,
+    op.Recurrent: layers.recurrent,
     op.Concat: moves.concat,
     op.Constant: moves.constant,
     op.ResizeNearest: moves.resize_nearest,

@@ -25,6 +25,7 @@ from calib8.program.instructions import (
     DepthwiseConv,
     FullyConnected,
     MatMul,
+    Recurrent,
     Weighted,
 )
 from calib8.program.program import WIDE_TYPE, Slot
@@ -261,3 +262,12 @@ def mat_mul(builder: Builder, step: MatMul) -> None:
 
     y = builder.slot(step.outputs[0])
     builder.clamped(builder.tensor(step.outputs[0]), y, step.low, step.high, make, fused=False)
+
+
+def recurrent(builder: Builder, step: Recurrent) -> None:
+    """LSTM, GRU and RNN.
+
+    Raises:
+        NoFormError: their gates and states are float32.
+    """
+    raise NoFormError("its gates and states are float32")

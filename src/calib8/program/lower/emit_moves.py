@@ -12,15 +12,38 @@ from calib8.program.lower.constant_tensors import constants_as_tensors
 from calib8.program.lower.constants import fixed, is_fixed
 from calib8.program.lower.convert import coded, dequantized
 from calib8.program.lower.forms import Coded, Real, Sums
-from calib8.program.lower.layout import physical
+from calib8.program.lower.layout import logical_order, physical
 from calib8.program.lower.moves import picked, reshaped, transposed
 from calib8.program.lower.results import COMPUTED, NOT_CODED, coded_source, same_codes
+
+
+def movable(builder: Builder, value: ir.Value | None) -> Coded | None:
+    """Codes, or what the program's own instructions hold in float32, as something to be moved."""
+    form = None if value is None else builder.forms.get(value)
+    if isinstance(form, Real) and form.own:
+        return Coded(form.slot, logical_order(len(builder.slots[form.slot].shape)))
+    return coded(builder, value)
+
+
+def _source(builder: Builder, node: ir.Node) -> Coded:
+    source = movable(builder, node.inputs[0])
+    if source is None:
+        raise NoFormError(NOT_CODED)
+    return source
+
+
+def _deliver(builder: Builder, value: ir.Value, moved: Coded) -> None:
+    """What was moved, as codes or in float32 as it was before."""
+    if builder.slots[moved.slot].is_codes:
+        builder.forms[value] = moved
+    else:
+        builder.forms[value] = Real(builder.in_logical_order(moved).slot, own=True)
 
 
 def transpose(builder: Builder, node: ir.Node) -> None:
     """Only the order changes."""
     form = builder.forms.get(node.inputs[0]) if node.inputs[0] is not None else None
-    source = form if isinstance(form, Sums) else coded(builder, node.inputs[0])
+    source = form if isinstance(form, Sums) else movable(builder, node.inputs[0])
     if source is None:
         raise NoFormError(NOT_CODED)
     rank = len(source.order)
@@ -29,16 +52,16 @@ def transpose(builder: Builder, node: ir.Node) -> None:
     if isinstance(source, Sums):
         builder.forms[node.outputs[0]] = Sums(moved.slot, moved.order, source.low, source.high)
     else:
-        builder.forms[node.outputs[0]] = moved
+        _deliver(builder, node.outputs[0], moved)
 
 
 def reshape(builder: Builder, node: ir.Node) -> None:
     """Reshape, Flatten, Squeeze, Unsqueeze: the sizes of the output say what becomes of the input."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
+    source, value = movable(builder, node.inputs[0]), node.outputs[0]
     if source is None:
         _reshape_sums(builder, node)
     else:
-        builder.forms[value] = reshaped(builder, source, shape_of(value), value)
+        _deliver(builder, value, reshaped(builder, source, shape_of(value), value))
 
 
 def _reshape_sums(builder: Builder, node: ir.Node) -> None:
@@ -55,7 +78,7 @@ def _reshape_sums(builder: Builder, node: ir.Node) -> None:
 
 def slice_(builder: Builder, node: ir.Node) -> None:
     """Slice with constant bounds."""
-    source, value = coded_source(builder, node), node.outputs[0]
+    source, value = _source(builder, node), node.outputs[0]
     sizes = builder.shape(source)
     starts, steps = [0] * len(sizes), [1] * len(sizes)
     given = [fixed(input_at(node, index)) for index in range(1, 5)]
@@ -68,7 +91,7 @@ def slice_(builder: Builder, node: ir.Node) -> None:
         step = 1 if stride is None else stride[place]
         start, _, steps[axis] = slice(first[place], end[place], step).indices(sizes[axis])
         starts[axis] = start
-    builder.forms[value] = _sliced(builder, source, starts, steps, value)
+    _deliver(builder, value, _sliced(builder, source, starts, steps, value))
 
 
 def _sliced(builder: Builder, source: Coded, starts: list[int], steps: list[int], value: ir.Value) -> Coded:
@@ -100,25 +123,25 @@ def concat(builder: Builder, node: ir.Node) -> None:
 
 def split(builder: Builder, node: ir.Node) -> None:
     """One Slice per output."""
-    source = coded_source(builder, node)
+    source = _source(builder, node)
     rank = len(source.order)
     axis, begin = int_attribute(node, "axis", 0) % rank, 0
     for value in node.outputs:
         starts = [begin if place == axis else 0 for place in range(rank)]
-        builder.forms[value] = _sliced(builder, source, starts, [1] * rank, value)
+        _deliver(builder, value, _sliced(builder, source, starts, [1] * rank, value))
         begin += shape_of(value)[axis]
 
 
 def gather(builder: Builder, node: ir.Node) -> None:
     """Gather with constant indices of any rank."""
-    source, value = coded_source(builder, node), node.outputs[0]
+    source, value = _source(builder, node), node.outputs[0]
     indices = fixed(node.inputs[1])
     if indices is None:
         raise NoFormError("its indices are computed")
     axis = int_attribute(node, "axis", 0) % len(source.order)
     places = indices.reshape(-1) % builder.shape(source)[axis]
     rows = picked(builder, source, axis, places)
-    builder.forms[value] = reshaped(builder, rows, shape_of(value), value)
+    _deliver(builder, value, reshaped(builder, rows, shape_of(value), value))
 
 
 def tile(builder: Builder, node: ir.Node) -> None:

@@ -85,9 +85,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Real:
-    """A slot of float32 values (or indices, masks …), axes in logical order."""
+    """A slot of float32 values (or indices, masks …), axes in logical order.
+
+    Attributes:
+        slot: where they are.
+        own: the program's own instructions write them, and move them; else ONNX Runtime does.
+    """
 
     slot: int
+    own: bool = False
 
 
 Form = Coded | Sums | Curve | Real

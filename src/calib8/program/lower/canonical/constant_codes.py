@@ -16,7 +16,9 @@ import onnx_ir as ir
 from calib8.coded_array import CodedArray
 from calib8.model.graph import Names, ints_attribute
 from calib8.ops.groups import BINARY_OPS, JOINING, OPERAND_OPS, RESHAPING, WEIGHTED_OPS
-from calib8.ops.questions import dequantizes, quantizes, transposes
+from calib8.ops.questions import dequantizes, joins, quantizes, transposes
+from calib8.passes.recurrent_nodes import WEIGHTS as RECURRENT_WEIGHTS
+from calib8.passes.recurrent_nodes import is_recurrent
 from calib8.program.lower.canonical.codings import CODE_TYPES, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import dequantized_constant, redirect, replace, static_shape
 from calib8.qparams import QuantSpec, quantize
@@ -118,7 +120,17 @@ def _fold_dequantize(names: Names, node: ir.Node) -> bool:
 def _wants_codes(reader: ir.Node, place: int, source: CodedArray) -> bool:
     """A weight in 8 bits, a bias of any width, an operand with one scale."""
     eight_bits = source.values.dtype in (np.uint8, np.int8)
+    if eight_bits and _weighs_recurrent(reader, place):
+        return True
     sixteen_bits = source.values.dtype == np.int16
     if reader.op_type in WEIGHTED_OPS:
         return place == 2 or (eight_bits and (place == 1 or source.axis is None))
     return (eight_bits or sixteen_bits) and source.axis is None and reader.op_type in COMPUTING
+
+
+def _weighs_recurrent(reader: ir.Node, place: int) -> bool:
+    """W or R of an LSTM, GRU or RNN, or one direction of them: a Concat joins two."""
+    if is_recurrent(reader):
+        return place in RECURRENT_WEIGHTS
+    behind = reader.outputs[0].uses() if joins(reader) else ()
+    return bool(behind) and all(is_recurrent(use.node) and use.idx in RECURRENT_WEIGHTS for use in behind)

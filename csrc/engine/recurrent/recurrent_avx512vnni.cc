@@ -1,0 +1,10 @@
+// Recurrent layers with AVX-512 VNNI.
+#include "recurrent_kernels.h"
+
+namespace calib8::engine {
+
+void recurrent_avx512vnni(const Recurrent& step, const Memory& memory, Part part) {
+  run_teams<LaneOps>(step, memory, part);
+}
+
+}  // namespace calib8::engine

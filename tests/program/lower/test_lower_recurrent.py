@@ -1,0 +1,249 @@
+"""Lowering of LSTM, GRU and RNN with weights in codes: one instruction, whose result the engine moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper
+from qdq_nets import lowered, steps
+from recurrent_cells import Layer, onnx_model, random_layer, random_sequences
+
+from calib8 import UnsupportedModelError
+from calib8.engine.compile import compile_program
+from calib8.program.instructions import Recurrent
+from calib8.program.ops.cells import Cell
+from calib8.program.program import Program
+from calib8.program.reference.executor import run_program
+
+Array = npt.NDArray[Any]
+CELLS: tuple[Cell, ...] = ("LSTM", "GRU", "RNN")
+
+
+def coded(
+    model: onnx.ModelProto, layer: Layer, *, concat: bool = True, per_tensor: bool = False
+) -> onnx.ModelProto:
+    """The model of a layer with W and R behind DequantizeLinear, as ``quantize`` writes them."""
+    graph, step = model.graph, layer.step
+    kept = [array for array in graph.initializer if array.name not in "WR"]
+    del graph.initializer[:]
+    graph.initializer.extend(kept)
+    nodes: list[onnx.NodeProto] = []
+    for name, codes, scales in (
+        ("W", step.weight, step.weight_scale),
+        ("R", step.recurrent, step.recurrent_scale),
+    ):
+        parts = []
+        for d in range(len(codes)):
+            scale = np.array(0.01, np.float32) if per_tensor else scales[d]
+            point = np.zeros(scale.shape, np.int8)
+            stem = f"{name}{d}"
+            for suffix, array in (("codes", codes[d : d + 1]), ("scale", scale), ("point", point)):
+                graph.initializer.append(onnx.numpy_helper.from_array(array, f"{stem}/{suffix}"))
+            inputs = [f"{stem}/{suffix}" for suffix in ("codes", "scale", "point")]
+            out = name if len(codes) == 1 else f"{stem}/float"
+            extra = {} if per_tensor else {"axis": 1}
+            nodes.append(helper.make_node("DequantizeLinear", inputs, [out], stem, **extra))
+            parts.append(out)
+        if len(parts) == 2:
+            nodes.append(helper.make_node("Concat", parts, [name], f"{name}/joined", axis=0))
+    layers = list(graph.node)
+    del graph.node[:]
+    graph.node.extend([*nodes, *layers])
+    return model
+
+
+def moved_out(program: Program) -> list[str]:
+    return [name for name in steps(program) if name not in ("Slice", "Reshape")]
+
+
+def same_step(found: Recurrent, wanted: Recurrent) -> None:
+    """All fields but the slots."""
+    for field in vars(wanted):
+        if field in ("name", "inputs", "outputs"):
+            continue
+        np.testing.assert_array_equal(getattr(found, field), getattr(wanted, field), err_msg=field)
+
+
+def sole(program: Program) -> Recurrent:
+    (found,) = (step for step in program.instructions if isinstance(step, Recurrent))
+    return found
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("seed", range(25))
+def test_every_attribute_and_input_arrives(seed: int, cell: Cell) -> None:
+    rng = np.random.default_rng((3, seed))
+    layer = random_layer(rng, cell, (4, 2, 3, 5))
+    program = lowered(coded(onnx_model(layer), layer))
+    assert not program.float_instructions
+    assert moved_out(program) == ["Recurrent"]
+    same_step(sole(program), layer.step)
+    feeds = random_sequences(layer.program, rng)
+    (rows,) = run_program(layer.program, feeds)
+    got = run_program(program, feeds)
+    for mine, wanted in zip(got, [rows[:4], *rows[4:]], strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+
+
+def test_onnxruntime_runs_the_same_file_in_float() -> None:
+    for seed, cell in enumerate(CELLS):
+        rng = np.random.default_rng((4, seed))
+        layer = random_layer(rng, cell, (9, 2, 12, 16), usual=True)
+        proto = coded(onnx_model(layer), layer)
+        feeds = random_sequences(layer.program, rng)
+        got, wanted = (
+            run_program(lowered(proto), feeds)[0],
+            np.asarray(ort.InferenceSession(proto.SerializeToString()).run(None, feeds)[0]),
+        )
+        assert 10 * np.log10(np.square(wanted).sum() / np.square(got - wanted).sum()) > 40
+
+
+def test_one_scale_for_all_serves_every_row() -> None:
+    layer = forward(np.random.default_rng(5), "GRU", (3, 1, 4, 4))
+    step = sole(lowered(coded(onnx_model(layer), layer, per_tensor=True)))
+    assert (
+        step.weight_scale == np.float32(0.01)
+    ).all() and step.weight_scale.shape == layer.step.weight_scale.shape
+
+
+def test_only_what_is_read_is_taken_out() -> None:
+    layer = random_layer(np.random.default_rng(6), "LSTM", (3, 1, 4, 4), usual=True)
+    proto = coded(onnx_model(layer), layer)
+    del proto.graph.output[1:]
+    program = lowered(proto)
+    assert steps(program) == ["Recurrent", "Slice"]
+    assert {row.opcode for row in compile_program(program).rows} == {"recurrent", "copy"}
+
+
+def stacked(layout: str = "") -> onnx.ModelProto:
+    """Two bidirectional layers as PyTorch exports them, Transpose and Reshape between and behind them."""
+    rng = np.random.default_rng(7)
+    nodes, initializers = [], []
+    source, inputs = "x", 6
+    for number in range(2):
+        while True:
+            layer = random_layer(rng, "LSTM", (7, 2, inputs, 4), usual=True)
+            if len(layer.step.directions) == 2:
+                break
+        proto = coded(onnx_model(layer), layer)
+        names = {
+            name: f"{name}.{number}"
+            for node in proto.graph.node
+            for name in (*node.input, *node.output)
+            if name
+        }
+        names["x"] = source
+        for node in proto.graph.node:
+            for side in (node.input, node.output):
+                side[:] = [names.get(name, "") for name in side]
+            node.name = f"{node.name}.{number}"
+            nodes.append(node)
+        for array in proto.graph.initializer:
+            array.name = names[array.name]
+            initializers.append(array)
+        shape = f"shape.{number}"
+        initializers.append(onnx.numpy_helper.from_array(np.array([0, 0, -1]), shape))
+        nodes.append(
+            helper.make_node("Transpose", [f"Y.{number}"], [f"t.{number}"], f"t.{number}", perm=[0, 2, 1, 3])
+        )
+        nodes.append(helper.make_node("Reshape", [f"t.{number}", shape], [f"r.{number}"], f"r.{number}"))
+        source, inputs = f"r.{number}", 8
+    graph = helper.make_graph(
+        nodes,
+        "stacked",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [7, 2, 6])],
+        [helper.make_tensor_value_info(source, TensorProto.FLOAT, [7, 2, 8])],
+        initializers,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_moves_between_layers_stay_in_the_engine() -> None:
+    proto = stacked()
+    program = lowered(proto)
+    assert not program.float_instructions
+    x = np.random.default_rng(8).normal(0, 1, (7, 2, 6)).astype(np.float32)
+    (got,) = run_program(program, {"x": x})
+    (wanted,) = ort.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    assert 10 * np.log10(np.square(wanted).sum() / np.square(got - wanted).sum()) > 35
+
+
+def test_parts_of_the_result_are_read_where_they_are() -> None:
+    """A Copy for every Transpose, none for the Slice before it; the last one fills the caller's array."""
+    opcodes = [row.opcode for row in compile_program(lowered(stacked())).rows]
+    assert opcodes == ["recurrent", "copy", "recurrent", "copy", "copy"]
+
+
+def forward(rng: np.random.Generator, cell: Cell, sizes: tuple[int, int, int, int]) -> Layer:
+    """A layer of one direction without anything unusual."""
+    while True:
+        layer = random_layer(rng, cell, sizes, usual=True)
+        if len(layer.step.directions) == 1:
+            return layer
+
+
+def test_what_has_no_form_stays_float_and_says_why() -> None:
+    layer = forward(np.random.default_rng(9), "LSTM", (3, 1, 4, 4))
+    proto = coded(onnx_model(layer), layer)
+    node = proto.graph.node[-1]
+    kept = [attribute for attribute in node.attribute if attribute.name != "activations"]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute("activations", ["Elu", "Tanh", "Tanh"])])
+    with pytest.raises(UnsupportedModelError, match="its activation Elu has no form"):
+        lowered(proto, integer_only=True)
+
+
+def test_float_weights_stay_float() -> None:
+    layer = random_layer(np.random.default_rng(10), "GRU", (3, 1, 4, 4), usual=True)
+    program = lowered(onnx_model(layer))
+    assert len(program.float_instructions) == 1
+    assert list(program.float_reasons.values()) == ["its weights are not quantized"]
+
+
+def test_first_states_of_zeros_and_full_lengths_need_no_input() -> None:
+    layer = random_layer(
+        np.random.default_rng(11), "LSTM", (3, 2, 4, 4), extras=("h", "c", "lengths"), usual=True
+    )
+    proto = coded(onnx_model(layer), layer)
+    count = len(layer.step.directions)
+    for name, array in (
+        ("h", np.zeros((count, 2, 4), np.float32)),
+        ("c", np.zeros((count, 2, 4), np.float32)),
+        ("lengths", np.full(2, 3, np.int32)),
+    ):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    del proto.graph.input[1:]
+    assert sole(lowered(proto)).extras == ()
+    proto.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.array([3, 2], np.int32), "lengths"))
+    assert list(lowered(proto).float_reasons.values())[-1] == "its lengths are constants"
+    proto.graph.initializer[-2].CopyFrom(
+        onnx.numpy_helper.from_array(np.ones((count, 2, 4), np.float32), "c")
+    )
+    assert "constants that are not 0" in list(lowered(proto).float_reasons.values())[-1]
+
+
+def test_layout_1_has_samples_first() -> None:
+    """x [N, T, I], Y [N, T, D, H] and states [N, D, H], which ONNX Runtime does not run."""
+    rng = np.random.default_rng(12)
+    layer = random_layer(rng, "LSTM", (4, 2, 3, 5), extras=("h", "c"), usual=True)
+    proto = coded(onnx_model(layer), layer)
+    proto.graph.node[-1].attribute.append(helper.make_attribute("layout", 1))
+    for port in proto.graph.input:
+        sizes = port.type.tensor_type.shape.dim
+        sizes[0].dim_value, sizes[1].dim_value = sizes[1].dim_value, sizes[0].dim_value
+    count = len(layer.step.directions)
+    for port, shape in zip(proto.graph.output, ((2, 4, count, 5), (2, count, 5), (2, count, 5)), strict=True):
+        port.CopyFrom(helper.make_tensor_value_info(port.name, TensorProto.FLOAT, shape))
+    program = lowered(proto)
+    assert not program.float_instructions
+    feeds = random_sequences(layer.program, rng)
+    (rows,) = run_program(layer.program, feeds)
+    y, y_h, y_c = run_program(program, {name: array.swapaxes(0, 1).copy() for name, array in feeds.items()})
+    np.testing.assert_array_equal(y, rows[:4].transpose(2, 0, 1, 3))
+    np.testing.assert_array_equal(y_h, rows[4].swapaxes(0, 1))
+    np.testing.assert_array_equal(y_c, rows[5].swapaxes(0, 1))
