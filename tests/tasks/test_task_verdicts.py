@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb
 from typing import Any
 
@@ -221,6 +222,13 @@ def test_regions_of_few_points_do_not_count() -> None:
     told = judged([real], [coded], Meaning((branch("map"),), "segment"))
     assert told.figures["miou"] == pytest.approx((1.0 + 1170 / 1200) / 2) and told.state == "kept"
     assert told.text == "IoU 0.988 with FP32's regions of 2 classes, 3600 points"
+    unsure = Meaning((branch("map", sureness="likely"),), "segment")
+    read = "read as a map of classes; task='keypoints' reads its channels as points"
+    assert judged([10 * real], [10 * coded], unsure).text == f"{told.text} ({read})"
+    shares = [one + (1.0 - one.sum(axis=1, keepdims=True)) / 3 for one in (real, coded)]
+    for meaning, scale in ((unsure, 1), (replace(unsure, named=True), 10)):
+        clear = judged([scale * shares[0]], [scale * shares[1]], meaning)
+        assert clear.text == told.text, "shares of classes, and what the user named, are no points"
     chance = np.zeros((1, 1, 64, 64))
     chance[..., :10, :50] = 0.9
     assert (chance > 0.5).sum() < LARGE_ENOUGH

@@ -128,7 +128,7 @@ class Verdict:
         each = [with_both(one.text) for one in told]
         if not alone:
             each = [f"{self._named(one)}: {text}" for one, text in zip(told, each, strict=True)]
-        each += [task.text for task in self.tasks if task.state == "unknown"]
+        each += [with_both(task.text) for task in self.tasks if task.state == "unknown"]
         return Text("; ".join(each))
 
     def _named(self, one: TaskVerdict | BranchVerdict) -> str:

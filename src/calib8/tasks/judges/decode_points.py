@@ -29,6 +29,9 @@ people."""
 _FAR: Final = 1e9
 """Pixels; no picture is as large."""
 
+COARSEST: Final = 9
+"""The fewest rows and columns of maps that are read without a ``PointHead``: fewer hardly place a point."""
+
 
 @dataclass(frozen=True)
 class PointHead:
@@ -145,7 +148,7 @@ def find_point_head(names: Sequence[str], outputs: Sequence[Array], size: tuple[
         if inner[-1] in (2, 3) and array.size // inner[-1] == max(inner[:-1], default=0):
             swapped = array.ndim == 4 and inner[0] == 1 and inner[2] == 3  # MoveNet: y, x, score
             return PointHead("coordinates", index, inner[-1], swapped, size)
-        if array.ndim == 4 and min(inner[1:]) > 8:
+        if array.ndim == 4 and min(inner[1:]) >= COARSEST:
             return PointHead("maps", index, size=size)
     listed = ", ".join(f"{name} {shape_text(a.shape)}" for name, a in zip(names, outputs, strict=True))
     cure = "From Python give a PointHead that says what the outputs are, or a judge of your own"
