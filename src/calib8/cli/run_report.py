@@ -106,11 +106,17 @@ def write_run_report(
 
 
 def diagnose_command(
-    fp32: Path, int8: Path, data: str, reading: ReadingOptions, preprocess: Preprocess | None
+    fp32: Path,
+    int8: Path,
+    data: str,
+    reading: ReadingOptions,
+    preprocess: Preprocess | None,
+    purpose: Purpose,
 ) -> list[str]:
-    """The command that finds out why a model lost its accuracy, on the same data."""
+    """The command that finds out why a model lost its accuracy, on the same data, by the same meaning."""
     from calib8.cli.preprocessing import preprocessing_flags
-    from calib8.cli.steps import reading_flags
+    from calib8.cli.steps import meaning_flags, reading_flags
 
-    flags = [*reading_flags(reading), *preprocessing_flags(preprocess)]
+    meant = meaning_flags(purpose.task_name, purpose.branches)
+    flags = [*reading_flags(reading), *preprocessing_flags(preprocess), *meant]
     return ["calib8", "diagnose", str(fp32), str(int8), "--data", without_secrets(data), *flags]
