@@ -10,17 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calib8.errors import DataError, UsageError
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
+from calib8.requests import fit_fields
 from calib8.tasks.judges.boxes import areas
 from calib8.tasks.judges.decode_boxes import detections
 from calib8.tasks.judges.detection_heads import DetectionHead, cell_count
-from calib8.tasks.judges.interface import F64, Array
+from calib8.tasks.judges.interface import F64, Array, output_of
 from calib8.tensors import shape_text
+
+Layout: TypeAlias = Literal["columns", "maps", "coordinates"]
+LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 
 COLUMNS: Final = {136: 2, 196: 2, 212: 2, 10: 2, 63: 3, 51: 3, 1404: 3, 1434: 3, 195: 5}
 """Numbers per point of flat outputs of known networks: faces of 5, 68, 98, 106, 468 and 478 points, hands,
@@ -46,12 +50,25 @@ class PointHead:
         nms: IoU above which the weaker of two boxes goes, with ``columns``.
     """
 
-    layout: Literal["columns", "maps", "coordinates"]
+    layout: Layout
     output: int = 0
     each: int = 3
     swapped: bool = False
     size: tuple[int, int] = (0, 0)
     nms: float = 0.7
+
+    def __post_init__(self) -> None:
+        """Checks types, and that the layout is known.
+
+        Raises:
+            UsageError: a field of another type, an unknown layout, or less than two numbers per point.
+        """
+        fit_fields(self)
+        if self.layout not in LAYOUTS:
+            raise UsageError(f"layout {self.layout}", "is unknown", one_of(self.layout, LAYOUTS))
+        if self.each < 2:
+            problem = "are too few for a point"
+            raise UsageError(f"PointHead(each={self.each})", problem, "Give 2 for x and y, 3 with a score")
 
 
 @dataclass(frozen=True)
@@ -75,10 +92,7 @@ def poses(outputs: Sequence[Array], head: PointHead, name: str) -> Poses:
     Raises:
         DataError: the output has another shape than the head.
     """
-    if not -len(outputs) <= head.output < len(outputs):
-        problem = f"the model has {len(outputs)} outputs, and no number {head.output}"
-        raise DataError(name, problem, "Mend the PointHead")
-    array = outputs[head.output]
+    array = output_of(outputs, head.output, name, "Mend the PointHead")
     if head.layout == "columns":
         return _columns(array, head, name)
     points = _from_maps(array, head) if head.layout == "maps" else _coordinates(array, head)
