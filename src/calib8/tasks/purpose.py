@@ -38,8 +38,9 @@ class Purpose(Request):
         super().__post_init__()
         if self.task is not None and (isinstance(self.task, str) or not isinstance(self.task_name, str)):
             task_called(cast(str, self.task))
-        if isinstance(self.task, type):
-            name = self.task.__name__
+        given: object = self.task
+        if isinstance(given, type):
+            name = given.__name__
             raise UsageError("task", f"is the class {name}, not a judge", f"Give one, such as {name}(…)")
 
     @property

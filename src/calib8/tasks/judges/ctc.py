@@ -50,8 +50,9 @@ class CtcJudge:
 
     def __post_init__(self) -> None:
         """Checks types; a text stands for its characters."""
-        if isinstance(self.characters, str):
-            object.__setattr__(self, "characters", tuple(self.characters))
+        given: object = self.characters
+        if isinstance(given, str):
+            object.__setattr__(self, "characters", tuple(given))
         fit_fields(self)
 
     def read(self, outputs: Sequence[Array], name: str) -> Line:
