@@ -8,7 +8,7 @@ coordinates  [1, k, c] or [1, k·c], the first two of each: x, y         one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -19,7 +19,7 @@ from calib8.parameters import one_of, parameter
 from calib8.requests import fit_fields
 from calib8.tasks.judges.boxes import areas
 from calib8.tasks.judges.decode_boxes import detections
-from calib8.tasks.judges.detection_heads import DetectionHead, cell_count
+from calib8.tasks.judges.detection_heads import DetectionHead, cell_counts
 from calib8.tasks.judges.interface import F64, Array, output_of
 from calib8.tensors import shape_text
 
@@ -139,22 +139,26 @@ def _coordinates(array: Array, head: PointHead) -> F64 | None:
     return table[:, 1::-1] if head.swapped else table[:, :2]
 
 
-def find_point_head(names: Sequence[str], outputs: Sequence[Array], size: tuple[int, int]) -> PointHead:
+def find_point_head(
+    names: Sequence[str], outputs: Sequence[Array], size: tuple[int, int], posed: Collection[str] = ()
+) -> PointHead:
     """The first output that holds points.
 
     Args:
         names: of the outputs.
         outputs: of the float model for one sample.
         size: height and width of the model's input in pixels.
+        posed: names of those of which the graph shows boxes, scores and points in columns.
 
     Raises:
         UsageError: there is none that is known.
     """
+    counts = cell_counts(size)
     for index, array in enumerate(outputs):
         inner = array.shape[1:]
         if array.dtype.kind != "f" or array.ndim < 2 or len(array) != 1:
             continue
-        if array.ndim == 3 and inner[1] == cell_count(size) and inner[0] > 5:
+        if array.ndim == 3 and inner[0] > 5 and (names[index] in posed or inner[1] in counts):
             each = 3 if (inner[0] - 5) % 3 == 0 else 2
             return PointHead("columns", index, each, size=size)
         if array.size == max(inner) and array.size in COLUMNS:
@@ -165,5 +169,7 @@ def find_point_head(names: Sequence[str], outputs: Sequence[Array], size: tuple[
         if array.ndim == 4 and min(inner[1:]) >= COARSEST:
             return PointHead("maps", index, size=size)
     listed = ", ".join(f"{name} {shape_text(a.shape)}" for name, a in zip(names, outputs, strict=True))
+    if any(array.ndim == 4 and min(array.shape[2:]) < COARSEST for array in outputs):
+        listed += f" (maps of fewer than {COARSEST} rows or columns are too coarse)"
     cure = "From Python give a PointHead that says what the outputs are, or a judge of your own"
     raise UsageError(parameter("task", "keypoints"), f"outputs {listed}: none is known to hold points", cure)
