@@ -12,7 +12,7 @@ from tuned_nets import inputs
 
 import calib8
 from calib8.analysis.runtimes import open_own
-from calib8.errors import UsageError
+from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.metadata import read_metadata
 from calib8.tuning import judging
 from small_models import normal, onnx_model
@@ -47,6 +47,24 @@ def test_the_runtime_judges_and_names_the_target(
     found = calib8.tune(leaky_net(), inputs(), out, min_sqnr=15.0, effort="fast", threads=1, **options)
     assert found.kept and read_metadata(found.path)["target"] == target
     assert opened == ["calib8"] * sessions * len(found.trials)
+
+
+def test_a_tflite_file_is_searched_without_the_floats_that_it_cannot_hold(tmp_path: Path) -> None:
+    """It has no float convolutions: the search ends where a file can be written."""
+    out = tmp_path / "out.tflite"
+    net, options = leaky_net(), {"effort": "fast", "threads": 1, "target": "tflite"}
+    found = calib8.tune(net, inputs(), out, min_sqnr=90.0, **options)  # type: ignore[arg-type]
+    assert not found.kept and len(found.trials) == 1 and found.path.suffix == ".onnx"
+    told = "no float operator for Conv, GlobalAveragePool, LeakyRelu, MatMul: they stay in int8"
+    assert f"a .tflite file has {told}" in found.notes
+    node = next(node for node in net.graph.node if node.op_type == "Conv")
+    node.name = "first"
+    with pytest.raises(
+        UsageError, match=r"keep_float: a \.tflite file has no float operator for 'first' \(Conv\)"
+    ):
+        calib8.tune(net, inputs(), tmp_path / "o.tflite", min_sqnr=9.0, keep_float=["first"], **options)  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedModelError, match=r"Quantize these too \(target='tflite', without keep"):
+        calib8.quantize(net, inputs(), target="tflite", keep_float=["first"], effort="fast").save(out)
 
 
 def test_other_runtimes_judge_no_search(tmp_path: Path) -> None:

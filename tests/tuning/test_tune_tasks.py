@@ -22,8 +22,10 @@ from calib8.cli import app
 from calib8.errors import DataError, TableError, UsageError
 from calib8.tasks.judges.embeddings import EmbeddingJudge
 from calib8.tuning.group_bounds import counted_bound
+from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise, Promises
 from calib8.tuning.task_evidence import Pair, TaskEvidence, Wanted
+from calib8.tuning.trial import Settings, Trial, best_of
 from calib8.tuning.tune import Tuning
 from small_models import normal, onnx_model
 
@@ -69,6 +71,28 @@ def both(found: Tuning, model: onnx.ModelProto, tmp_path: Path, **options: Any) 
     onnx.save(model, path)
     unseen = {"x": inputs(64, seed=7)}
     return calib8.evaluate([path, found.path], unseen, threads=1, **options)[1]
+
+
+@pytest.mark.parametrize("promise", ["min_map_ratio", "min_recall"])
+def test_too_few_boxes_for_the_promise_end_the_search_with_how_many_are_needed(
+    promise: str, tmp_path: Path
+) -> None:
+    """Of u boxes without a loss at most 1 − 0.05 ** (1 / u) are lost, by the binomial distribution."""
+    found = tuned(tmp_path, detector(), effort="best", **{promise: 0.9999})
+    assert not found.kept and len(found.trials) == 1 and found.complete
+    [note] = [note for note in found.notes if "in the samples that judge" in note]
+    counted, needed = (int(word) for word in note.split() if word.isdigit())
+    assert counted == found.best.figures.counted and counted < needed
+    assert 0.05 ** (1 / needed) == pytest.approx(0.9999, abs=2e-6)
+    assert found.best.figures.bound <= counted_bound(1.0, counted) < 0.9999
+
+
+def test_of_models_that_come_equally_close_the_cheapest_is_the_closest() -> None:
+    loud = Trial(Settings("best"), Figures(0.98, 0.98, None, None, 30.0, 9), 0.0, False, 1.0)
+    float_one = Trial(
+        Settings("best", floats=("a",)), Figures(0.98, 0.98, None, None, 60.0, 9), 0.67, False, 1.0
+    )
+    assert best_of([float_one, loud], Promise("map_ratio", 0.99)) is loud
 
 
 def test_a_cosine_is_kept_and_holds_on_other_samples(tmp_path: Path) -> None:

@@ -243,6 +243,11 @@ class TaskEvidence:
             raise UsageError(option, problem, "Give samples with objects, or another promise")
         return value, bound
 
+    def counted(self, records: Sequence[Any]) -> int | None:
+        """FP32's boxes or lines; None where the promise is not about these."""
+        kind = self._wanted.promise.kind
+        return _COUNTED[kind](records) if kind in _COUNTED else None
+
     def _figure(self, records: Sequence[Pair]) -> Mapping[str, float]:
         assert self._judge is not None
         return self._judge.figures([one.coded for one in records])
@@ -274,12 +279,12 @@ def _of_judge(records: Sequence[float], figure: _Figure) -> tuple[float, float]:
 
 def _lines(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
     value, bound = _named("lines")(records, figure)
-    return value, min(bound, counted_bound(value, len(records)))
+    return value, min(bound, counted_bound(value, _COUNTED["lines"](records)))
 
 
 def _recall(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
     value, bound = _named("recall")(records, figure)
-    return value, min(bound, counted_bound(value, sum(one.coded.truths for one in records)))
+    return value, min(bound, counted_bound(value, _COUNTED["recall"](records)))
 
 
 def _precision(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
@@ -303,9 +308,20 @@ def _map_ratio(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
         return float("nan") if real is None or coded is None or real[1] == 0.0 else coded[1] / real[1]
 
     value, bound = jackknife_bound(len(records), of)
+    return value, min(bound, counted_bound(1.0, _COUNTED["map_ratio"](records)))
+
+
+def _true_boxes(records: Sequence[Pair]) -> int:
     matches: list[Matches] = [one.coded.matches for one in records]
-    units = sum(int(one.counted[0].sum()) for one in matches)
-    return value, min(bound, counted_bound(1.0, units))
+    return sum(int(one.counted[0].sum()) for one in matches)
+
+
+_COUNTED: Final[dict[Kind, Callable[[Sequence[Any]], int]]] = {
+    "map_ratio": _true_boxes,
+    "recall": lambda records: sum(one.coded.truths for one in records),
+    "lines": len,
+}
+"""Promise → what the samples hold of what it counts, the same for all int8 models."""
 
 
 _TOLD: Final[dict[Kind, Callable[[Sequence[Any], _Figure], tuple[float, float]]]] = {

@@ -33,8 +33,9 @@ from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.judges.own import OwnJudge
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
-from calib8.tuning.attempts import Attempts
+from calib8.tuning.attempts import Attempts, Unprovable
 from calib8.tuning.clock import BudgetOver, Clock
+from calib8.tuning.float_forms import never_float
 from calib8.tuning.folder import Folder
 from calib8.tuning.judging import JUDGES, Judge
 from calib8.tuning.promise import PARAMETERS, TASK_OF, Promise, Promises, PromiseWords, seconds_of
@@ -197,7 +198,8 @@ def tune(
         meaning=meaning, runtime=runtime, ranks=parts.ranks,
     )  # fmt: skip
     floats = prepared.nodes_called(choice.keep_float)
-    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime)
+    in_int8 = never_float(prepared, out, floats)
+    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime, in_int8)
     with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
@@ -206,7 +208,7 @@ def tune(
             choice.power_of_two, meaning,
         )  # fmt: skip
         notes = (*notes, *_about_samples(judging, kept, recipes, halved=alike is not None))
-        attempts = Attempts(recipes, judging, kept, clock, out, place / CLOSEST, notes)
+        attempts = Attempts(recipes, judging, kept, clock, out, place / CLOSEST, notes, in_int8)
         try:
             complete = _searched(attempts, recipes, choice.effort)
             told = _told(kept, attempts, folder, parts, judging, recipes, complete)
@@ -312,6 +314,8 @@ def _searched(attempts: Attempts, recipes: Recipes, effort: str) -> bool:
         Search(attempts.attempt, ways).run(tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1])
     except BudgetOver:
         return False
+    except Unprovable:  # more trials tell nothing more
+        return True
     return True
 
 
@@ -339,6 +343,7 @@ class _Asked:
     wanted: Wanted | None
     meaning: Meaning
     runtime: str
+    never_float: Mapping[str, str]
 
 
 def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
@@ -362,6 +367,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "keep_float": sorted(asked.keep_float),
         **({} if asked.wanted is None else asked.wanted.identity()),
         "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
+        **({"never_float": sorted(asked.never_float)} if asked.never_float else {}),
         **({"grids": [repr(grid) for grid in asked.meaning.grids]} if asked.meaning.grids else {}),
     }
 

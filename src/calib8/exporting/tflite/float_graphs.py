@@ -50,6 +50,11 @@ class Node:
         return [place for place in self.inputs if place is not None]
 
 
+def has_operator(op: str) -> bool:
+    """Whether a node of this ONNX operator can be float in a TFLite file, with the usual attributes."""
+    return op in WRITE or op == "Constant"
+
+
 def float_nodes(builder: Builder, step: Float) -> None:
     """All nodes of a Float instruction, or none of them.
 
@@ -58,7 +63,7 @@ def float_nodes(builder: Builder, step: Float) -> None:
     """
     model = shape_inference.infer_shapes(onnx.load_from_string(step.model), data_prop=True)
     graph = model.graph
-    foreign = [node for node in graph.node if node.op_type not in WRITE and node.op_type != "Constant"]
+    foreign = [node for node in graph.node if not has_operator(node.op_type)]
     if foreign:
         listed = ", ".join(f"{node.name or node.output[0]} ({node.op_type})" for node in foreign)
         raise NoFormError(f"no operator for the float nodes {listed}")
