@@ -224,6 +224,10 @@ def test_more_than_usual_can_be_asked_for() -> None:
     assert choose_spots(before, data)[0] is before
     after, _ = choose_spots(before, replace(data, more_db=20.0))
     assert "loud_out" in after.spots
+    least = enough.ENOUGH_DB - quality(before, RUNS)
+    assert choose_spots(before, replace(data, more_db=0.0))[0] is before
+    some, _ = choose_spots(before, replace(data, more_db=0.001))
+    assert least < 0.0 and "loud_out" in some.spots, "where none lacks as much, all outputs count as poor"
 
 
 def test_by_name_and_by_effort() -> None:
