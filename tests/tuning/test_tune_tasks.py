@@ -24,7 +24,7 @@ from calib8.tasks.judges.embeddings import EmbeddingJudge
 from calib8.tuning.group_bounds import counted_bound
 from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise, Promises
-from calib8.tuning.task_evidence import Pair, TaskEvidence, Wanted
+from calib8.tuning.task_evidence import Pair, TaskEvidence, Wanted, wanted_of
 from calib8.tuning.trial import Settings, Trial, best_of
 from calib8.tuning.tune import Tuning
 from small_models import normal, onnx_model
@@ -245,6 +245,22 @@ def test_labels_of_boxes_judge_both_models(tmp_path: Path) -> None:
     labels.write_text(json.dumps(document))
     with pytest.raises(DataError, match="names the image_id 99"):
         tuned(tmp_path, detector(), folder, min_map_ratio=0.01, work=tmp_path / "x", **asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "cure"),
+    [
+        ("cosine", "people.txt", "Leave the labels out."),
+        ("iou", "masks", "Leave the labels out."),
+        ("recall", "boxes.json", "Leave the labels out, or give min_map_ratio."),
+        ("score", "people.txt", "Leave the labels out."),
+    ],
+)
+def test_labels_that_nothing_is_judged_by_are_refused(kind: Any, named: str, cure: str) -> None:
+    own = (lambda left, right: 1.0) if kind == "score" else None
+    with pytest.raises(UsageError, match=rf"{named}: does not count for min_{kind}") as refused:
+        wanted_of(Promise(kind, 0.9), None, own, named)
+    assert str(refused.value).endswith(cure)
 
 
 def test_labels_that_fp32_does_not_find_promise_nothing(tmp_path: Path) -> None:

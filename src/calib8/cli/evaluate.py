@@ -105,8 +105,9 @@ def evaluate(
     for table in task_tables(results):
         terminal.show(table)
     say_verdicts(terminal, results)
-    pair = tuple(models) if len(models) == 2 else None
-    two = [] if pair is None else diagnose_command(*pair, data, reading, preprocess, purpose)
+    two = list[str]()
+    if len(models) == 2:
+        two = diagnose_command(models[0], models[1], data, reading, preprocess, purpose)
     say_next(terminal, models, results, two)
     _say_warnings(terminal, results)
     if report.json is not None:

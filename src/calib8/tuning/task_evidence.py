@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from calib8.analysis.asked_judges import labels_of_images
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch
 from calib8.errors import UsageError
@@ -28,6 +30,9 @@ from calib8.tuning.promise import PARAMETERS, TASK_OF, Kind, Promise
 
 _KEPT: Final = ("detect", "keypoints", "ctc")
 """Tasks whose truths are small: those of all samples stay in memory."""
+
+_WITH_LABELS_TOO: Final = ("recall", "precision", "oks")
+"""Promises of tasks of which ``map_ratio`` is one too."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,7 @@ class Wanted:
             problem = f"is not a promise of task {name}"
             raise UsageError(option, problem, f"It is one of task {TASK_OF[kind]}")
         if self.labels is not None and kind != "map_ratio":
-            problem = f"does not count for {option}, whose truth is the float model"
-            raise UsageError(
-                str(self.labels), problem, f"Leave the labels out, or give {parameter('min_map_ratio')}"
-            )
+            _refuse_labels(self.labels, self.promise)
 
     def identity(self) -> dict[str, str]:
         """What of it makes a search another one; the function of a user by its source."""
@@ -78,6 +80,35 @@ class Wanted:
             "judge": _identity(self.own),
             "task_labels": _content(self.labels),
         }
+
+
+def wanted_of(
+    promise: Promise,
+    task: str | AnyJudge | None,
+    own: OwnJudge | None,
+    labels: str | os.PathLike[str] | None,
+) -> Wanted | None:
+    """What judges beside classes and SQNR; None where these are promised.
+
+    Raises:
+        UsageError: what does not go together.
+    """
+    if not promise.by_task:
+        if own is not None:
+            raise UsageError("judge", "goes with min_score alone", "Give min_score, or no judge")
+        return None
+    found = labels_of_images(task or TASK_OF.get(promise.kind), labels)
+    if labels is not None and found is None:
+        _refuse_labels(labels, promise)
+    return Wanted(promise, task, own, found)
+
+
+def _refuse_labels(labels: str | os.PathLike[str], promise: Promise) -> NoReturn:
+    """Labels by which nothing is judged."""
+    whose = "a judge of your own" if promise.kind == "score" else "the float model"
+    problem = f"does not count for {parameter(PARAMETERS[promise.kind])}, whose truth is {whose}"
+    other = f", or give {parameter('min_map_ratio')}" if promise.kind in _WITH_LABELS_TOO else ""
+    raise UsageError(str(labels), problem, f"Leave the labels out{other}")
 
 
 def _fits(promise: Promise, task: str) -> bool:

@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from calib8.analysis.asked_judges import labels_of_images
 from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.autorange.samples import too_few
 from calib8.calibration.given import given_ranges
@@ -30,7 +29,6 @@ from calib8.requests import requested, takes_words_of
 from calib8.scheme import QuantScheme, TargetChoice, TargetWords
 from calib8.table import Range
 from calib8.tasks.branches import Meaning
-from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.judges.own import OwnJudge
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tuning.attempts import Attempts, Unprovable
@@ -44,7 +42,7 @@ from calib8.tuning.search import Search, Ways
 from calib8.tuning.search_choice import LAST_EFFORT as LAST_EFFORT
 from calib8.tuning.search_choice import SearchChoice, SearchWords
 from calib8.tuning.split import Split, split
-from calib8.tuning.task_evidence import Wanted
+from calib8.tuning.task_evidence import Wanted, wanted_of
 from calib8.tuning.trial import Trial
 
 if TYPE_CHECKING:
@@ -183,7 +181,7 @@ def tune(
     )
     choice, purpose = requested(SearchChoice, words, search), purpose_of(words)
     clock = Clock(seconds_of(choice.budget), str(choice.budget))
-    wanted = _wanted(kept, purpose.task, judge, reading.labels)
+    wanted = wanted_of(kept, purpose.task, judge, reading.labels)
     scheme = _scheme(target, runtime, words)
     out = _place(output, model)
     place = out.with_name(out.name + ".tune") if choice.work is None else checked_path(choice.work, "work")
@@ -262,25 +260,6 @@ def _meaning(prepared: PreparedModel, promise: Promise, purpose: Purpose) -> Mea
         named = purpose.task or TASK_OF.get(promise.kind)
         return replace(purpose, task=named).judged(prepared.model)
     return purpose.meaning(prepared.model)
-
-
-def _wanted(
-    promise: Promise,
-    task: str | AnyJudge | None,
-    own: OwnJudge | None,
-    labels: str | os.PathLike[str] | None,
-) -> Wanted | None:
-    """What judges beside classes and SQNR; None where these are promised.
-
-    Raises:
-        UsageError: what does not go together.
-    """
-    if not promise.by_task:
-        if own is not None:
-            raise UsageError("judge", "goes with min_score alone", "Give min_score, or no judge")
-        return None
-    found = labels_of_images(task or TASK_OF.get(promise.kind), labels)
-    return Wanted(promise, task, own, found)
 
 
 def _class_labels(
