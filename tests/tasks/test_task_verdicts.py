@@ -14,7 +14,7 @@ from calib8.tasks.judges.boxes import overlaps
 from calib8.tasks.kinds import Kind
 from calib8.tasks.limits import FEWEST, FIGURE_LIMITS, LIMITS, SIGNAL_LIMITS, state_by
 from calib8.tasks.task_verdicts import LARGE_ENOUGH, TaskVerdict, task_verdicts
-from calib8.tasks.verdict import verdict_of
+from calib8.tasks.verdict import Verdict, verdict_of
 
 RNG = np.random.default_rng(11)
 FED = {"x": np.zeros((1, 3, 64, 64), np.float32)}
@@ -198,6 +198,10 @@ def test_lines_classes_and_vectors_by_their_judges() -> None:
     told = judged(vectors, noisy, Meaning((branch("embedding"),), "embed"))
     assert told.figures["cosine"] == pytest.approx(np.mean(cosines)) and told.state == "damaged"
     assert told.figures["least_cosine"] == pytest.approx(min(cosines)) and told.counted == 9
+    for count, sure in ((9, False), (FEWEST - 1, False), (FEWEST, True)):
+        few = Verdict("damaged", (), count, tasks=(replace(told, counted=count),))
+        assert few.word == ("visibly damaged" if sure else "probably visibly damaged")
+        assert few.samples_needed == (None if sure else FEWEST)
 
 
 CLASSES = Meaning((branch("logits"),), "classify")

@@ -194,6 +194,14 @@ def test_a_judge_of_ones_own(tmp_path: Path) -> None:
         tuned(tmp_path, even_net(), judge=other, min_score=0.5)
 
 
+def test_a_score_that_fp32_does_not_reach_beside_itself_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"min_score=0\.99: FP32 beside itself has 0\.5 at most in \d+ samples"
+    ):
+        tuned(tmp_path, even_net(), judge=lambda a, b: 0.5, min_score=0.99)
+    assert not (tmp_path / "out.onnx.tune").exists(), "it is told before the search"
+
+
 def test_a_judge_that_fails_names_the_sample(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"array\[\d+\]: the judge returned None|\[\d+\]: the judge returned"):
         tuned(tmp_path, even_net(), judge=lambda a, b: None, min_score=0.5)

@@ -207,6 +207,7 @@ class Judge:
                 names += piece.names
                 if self._evidence.look(piece, self._expected(index, piece)):
                     break
+        self._evidence.check_own()
         self.float_map = self._evidence.float_map([names[place] for place in self._order(names)])
         return None
 

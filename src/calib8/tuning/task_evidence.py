@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from calib8.tuning.promise import PARAMETERS, TASK_OF, Kind, Promise
 
 _KEPT: Final = ("detect", "keypoints", "ctc")
 """Tasks whose truths are small: those of all samples stay in memory."""
+
+_LOOKED_AT: Final = 32
+"""Samples of which FP32 beside itself shows what a judge of the user's own gives at best."""
 
 _WITH_LABELS_TOO: Final = ("recall", "precision", "oks")
 """Promises of tasks of which ``map_ratio`` is one too."""
@@ -170,13 +174,14 @@ class TaskEvidence:
         self._truths: Truths | None = None
         self._known: dict[str, tuple[Any, Any]] = {}
         self._early: list[tuple[str, list[Any]]] = []
+        self._own = list[float]()
         self.remarks: tuple[str, ...] = ()
 
     def look(self, piece: Batch, expected: Outputs) -> bool:
         """Finds the judge before int8 models are made; False where more samples are to be looked at.
 
         These are all of them where labels tell of FP32 too, else those up to one without an empty output.
-        The user's own is called with the float outputs as both.
+        The user's own is called with the float outputs as both, for a few samples.
 
         Raises:
             UsageError, DataError: see ``add``.
@@ -184,7 +189,13 @@ class TaskEvidence:
         several = split_samples(list(expected), piece.names)
         real = several[0]
         if self._wanted.own is not None:
-            own_score(self._wanted.own, real, real, piece.names[0])
+            self._own += [
+                own_score(self._wanted.own, one, one, name)
+                for one, name in zip(several, piece.names, strict=True)
+            ]
+            if len(self._own) < _LOOKED_AT:
+                return False
+            self.check_own()
             return True
         by_labels = self._wanted.labels is not None
         if self._judge is None and not all(array.size for array in real):
@@ -198,6 +209,19 @@ class TaskEvidence:
             self._truth(judge, one, name)
         self._early.clear()
         return False
+
+    def check_own(self) -> None:
+        """Refuses a mean score that FP32 beside itself does not reach in any of the samples looked at.
+
+        Raises:
+            UsageError: it does not.
+        """
+        best = max(self._own, default=math.inf)
+        if best < self._wanted.promise.value:
+            problem = f"FP32 beside itself has {best:g} at most in {len(self._own)} samples"
+            raise UsageError(
+                parameter("min_score", self._wanted.promise.value), problem, "Promise less, or mend the judge"
+            )
 
     def float_map(self, names: Sequence[str]) -> float | None:
         """FP32's own mAP by the labels, 0 … 1; None without labels.
