@@ -105,9 +105,7 @@ def evaluate(
     for table in task_tables(results):
         terminal.show(table)
     say_verdicts(terminal, results)
-    two = list[str]()
-    if len(models) == 2:
-        two = diagnose_command(models[0], models[1], data, reading, preprocess, purpose)
+    two = diagnose_command(models, data, reading, preprocess, purpose)
     say_next(terminal, models, results, two)
     _say_warnings(terminal, results)
     if report.json is not None:
