@@ -38,7 +38,7 @@ from calib8.repair.candidate import Candidate
 from calib8.repair.flow import repaired
 from calib8.repair.result import Repaired
 from calib8.repair.wanted import Repairs, effort_called
-from calib8.scheme import TARGETS
+from calib8.scheme import check_has_spots
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 from calib8.tasks.branches import Meaning
 from calib8.tasks.verdict import unjudged
@@ -208,11 +208,7 @@ def with_spots(
     if not spots:
         return candidate
     start = replace(candidate, spots=frozenset(spots))
-    if start.scheme.spots is None:
-        able = " or ".join(name for name, scheme in TARGETS.items() if scheme.spots is not None)
-        problem = f"the target '{start.scheme.name}' has 8-bit codes alone"
-        cure = f"Use {parameter('target')} {able}, or leave it out"
-        raise UsageError(parameter("spots", [min(start.spots)]), problem, cure)
+    check_has_spots(start.scheme, parameter("spots", [min(start.spots)]))
     graph = start.quantized(unranged) if unranged else start.coded
     for name, reason in graph.spots.refused.items():
         cure = "Name a tensor that carries codes, as the table lists them, or leave it out"

@@ -263,3 +263,19 @@ class TargetWords(TypedDict, total=False):
 
     activations: str | None
     weights: str
+
+
+def check_has_spots(scheme: QuantScheme, subject: str) -> None:
+    """Refuses what asks for 16-bit codes of single activations where the target has none.
+
+    Args:
+        scheme: of the target.
+        subject: what asks for them, as errors name it.
+
+    Raises:
+        UsageError: it has none.
+    """
+    if scheme.spots is None:
+        able = " or ".join(name for name, one in TARGETS.items() if one.spots is not None)
+        problem = f"the target '{scheme.name}' has 8-bit codes alone"
+        raise UsageError(subject, problem, f"Use {parameter('target')} {able}, or leave it out")

@@ -237,10 +237,13 @@ PLANTED: dict[str, list[Case]] = {
     ],
     "codes-are-int8": [
         ("residual", "tensorrt", unsigned_weight("c3/codes"), "c3/codes/DequantizeLinear"),
-        *(
-            ("residual", target, set_point("x", 0, np.uint8), "x/QuantizeLinear")
-            for target in (*SYMMETRIC, "tflite")
-        ),
+        *(("residual", target, set_point("x", 0, np.uint8), "x/QuantizeLinear") for target in SYMMETRIC),
+        ("residual", "tensorrt", set_point("relu12_out", 0, np.int16), "relu12_out/QuantizeLinear"),
+    ],
+    "codes-are-int8-or-int16": [
+        ("residual", "tflite", set_point("x", 0, np.uint8), "x/QuantizeLinear"),
+        ("residual", "tflite", unsigned_weight("c3/codes"), "c3/codes/DequantizeLinear"),
+        ("conv_chain", "tflite", set_point("last_out", 1, np.int16), "last_out/QuantizeLinear"),
     ],
     "activations-are-per-tensor": [("residual", "tensorrt", per_channel_input, "x/QuantizeLinear")],
     "layer-inputs-are-coded": [("residual", "tensorrt", fully_float, "last")],
@@ -338,6 +341,14 @@ def test_16_bit_codes_stand_beside_others_in_calib8() -> None:
     proto = clean("conv_chain", "calib8")
     set_point("last_out", 0, np.int16)(proto)
     assert lint(proto, "calib8") == ()
+
+
+def test_16_bit_spots_are_clean_for_tflite() -> None:
+    """int16 with zero point 0, as ``quantize --target tflite --spot`` writes them."""
+    for net, tensor in (("conv_chain", "last_out"), ("heads", "sigmoid_out")):
+        proto = clean(net, "tflite")
+        set_point(tensor, 0, np.int16)(proto)
+        assert lint(proto, "tflite") == (), net
 
 
 def test_weights_that_saturate_without_vnni_are_named() -> None:

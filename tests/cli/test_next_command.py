@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 from calib8.analysis.evaluation import Evaluation
@@ -15,6 +19,7 @@ from calib8.data.preprocess import Preprocess
 from calib8.tasks.limits import FIGURE_LIMITS, State
 from calib8.tasks.task_verdicts import TaskVerdict
 from calib8.tasks.verdict import BranchVerdict, Verdict
+from small_models import normal, onnx_model
 
 RANGES = RangeOptions(method="mse", power_of_two=True, range=["a=0,1", "b=-1,1"])
 READ = ["--samples", "60", "--threads", "1"]
@@ -74,6 +79,28 @@ def test_an_evaluation_of_two_is_followed_by_speed_or_by_a_cure(
     figures[1] = replace(figures[1], verdict=verdict(state))
     say_next(open_terminal(False), list(map(Path, models)), figures, ["calib8", "diagnose", "…"])
     assert capsys.readouterr().out.replace("'…'", "…") == told
+
+
+def test_what_an_evaluation_was_told_of_outputs_stays_in_its_next_command(
+    cli: Callable[..., Any], out: Path
+) -> None:
+    """Without them the map would be read as regions."""
+    graph = onnx_model(
+        "float[N,3,16,16] x",
+        "float[N,4,16,16] y",
+        "y = Conv<pads=[1,1,1,1]>(x, w)",
+        {"w": normal(4, 3, 3, 3)},
+    )
+    onnx.save(graph, out / "net.onnx")
+    np.savez(out / "data.npz", x=np.random.default_rng(0).normal(size=(40, 3, 16, 16)).astype(np.float32))
+    narrow = ("--effort", "fast", "--range", "x=-0.1,0.1")
+    made = cli("quantize", out / "net.onnx", "--data", out / "data.npz", *narrow, "-o", out / "q.onnx")
+    assert made.exit_code == 0, made.output
+    named = ("--task", "keypoints", "--branch", "y=keypoints")
+    told = cli("evaluate", out / "net.onnx", out / "q.onnx", "--data", out / "data.npz", *named)
+    assert told.exit_code == 0, told.output
+    [last] = [line for line in told.output.splitlines() if line.startswith("next")]
+    assert last.endswith("--task keypoints --branch y=keypoints"), last
 
 
 def test_what_is_damaged_is_tuned_to_the_figure_that_fell_short() -> None:

@@ -219,6 +219,10 @@ def test_masks(tmp_path: Path) -> None:
     Image.new("RGB", (4, 3)).save(tmp_path / "a.png")
     with pytest.raises(DataError, match="is a picture of colours"):
         read_mask(tmp_path / "a.png", (3, 4))
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\njunk")
+    with pytest.raises(DataError, match="cannot be decoded") as refused:
+        read_mask(tmp_path / "a.png", (3, 4))
+    assert refused.value.cure == "Repair the label, or leave its picture out", "--skip-bad is for pictures"
     with pytest.raises(DataError, match=r"lacks the label of 'c\.jpg', 'c\.png'"):
         mask_file(tmp_path, "c.jpg")
 

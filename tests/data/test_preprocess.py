@@ -305,7 +305,7 @@ def test_broken_json_names_its_source(change: dict[str, Any], problem: str) -> N
         ({"letterbox_color": 114}, "letterbox_color cannot be 114"),
         ({"letterbox_color": 300, "resize": "letterbox"}, "letterbox_color cannot be 300"),
         ({"mean": (1.0, 2.0)}, "mean cannot be"),
-        ({"mean": [1.0]}, "mean cannot be"),
+        ({"mean": 1.0}, "mean cannot be"),
         ({"mean": (1.0, 2.0, 3.0), "color": "gray"}, "mean cannot be"),
         ({"scale": (0.0,)}, "scale cannot be"),
         ({"scale": (1e-50,)}, "scale cannot be"),
@@ -352,3 +352,9 @@ def test_the_settings_that_differ_are_named() -> None:
 )
 def test_differences_are_told_whatever_they_are(left: str, right: str, told: str) -> None:
     assert told in preprocess_difference(left, right)
+
+
+def test_lists_of_numbers_are_taken() -> None:
+    assert Preprocess(mean=[0.5], scale=[0.25]) == Preprocess(mean=(0.5,), scale=(0.25,))  # type: ignore[arg-type]
+    listed = Preprocess(mean=[1.0, 2.0, 3.0], std=[1.0, 2.0, 4.0])  # type: ignore[arg-type]
+    assert listed == Preprocess(mean=(1.0, 2.0, 3.0), std=(1.0, 2.0, 4.0))

@@ -11,6 +11,7 @@ import pytest
 from small_candidates import candidate_of, quality, scaled
 
 import calib8
+from calib8.errors import UsageError
 from calib8.model.metadata import PREFIX
 from calib8.repair import enough, spots
 from calib8.repair.candidate import Candidate, RepairData
@@ -224,6 +225,17 @@ def test_more_than_usual_can_be_asked_for() -> None:
     assert choose_spots(before, data)[0] is before
     after, _ = choose_spots(before, replace(data, more_db=20.0))
     assert "loud_out" in after.spots
+    least = enough.ENOUGH_DB - quality(before, RUNS)
+    assert choose_spots(before, replace(data, more_db=0.0))[0] is before
+    some, _ = choose_spots(before, replace(data, more_db=0.001))
+    assert least < 0.0 and "loud_out" in some.spots, "where none lacks as much, all outputs count as poor"
+
+
+def test_the_repair_is_refused_where_no_target_has_16_bits() -> None:
+    data: list[dict[str, Array]] = [{"x": normal(1, 4, 8, 8, seed=seed)} for seed in range(20)]
+    for target in ("onnxruntime", "tensorrt"):
+        with pytest.raises(UsageError, match=f"repair='spots': the target '{target}' has 8-bit codes alone"):
+            calib8.quantize(network(1.0), data, target=target, repair=["spots", "bias"])
 
 
 def test_by_name_and_by_effort() -> None:

@@ -10,7 +10,9 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from calib8.errors import DataError, UsageError
+from calib8.tasks.branches import Branch, Meaning, Piece
 from calib8.tasks.judges.decode_points import PointHead, Poses, find_point_head, poses
+from calib8.tasks.judges.find import find_judge
 from calib8.tasks.judges.keypoints import PEOPLE, KeypointJudge, PointTruth, around, similarities
 
 SIZE = (64, 96)
@@ -116,6 +118,26 @@ def counted(*shape: int) -> Any:
 
 def coordinates(each: int, swapped: bool = False) -> PointHead:
     return PointHead("coordinates", 0, each, swapped, SIZE)
+
+
+def test_poses_of_any_strides_are_found() -> None:
+    """By their number where three or more levels follow each other, else where the graph shows them."""
+    for strides in ((8, 16, 32, 64), (4, 8, 16), (8,)):
+        rows = sum((64 // stride) * -(-96 // stride) for stride in strides)
+        array, posed = np.zeros((1, 5 + 3 * 7, rows), np.float32), ["y"] if len(strides) == 1 else []
+        assert find_point_head(["y"], [array], SIZE, posed) == PointHead("columns", 0, 3, size=SIZE)
+    branches = [("boxes", 0, 4), ("scores", 4, 5), ("keypoints", 5, 26)]
+    pieces = [Branch(kind, kind, (Piece("y", 0, 1, a, b),), "likely", "") for kind, a, b in branches]  # type: ignore[arg-type]
+    fed = {"x": np.zeros((1, 3, *SIZE), np.float32)}
+    found = find_judge("keypoints", ["y"], [array], fed, Meaning(tuple(pieces), "detect"))
+    assert isinstance(found, KeypointJudge) and found.head.layout == "columns"
+    with pytest.raises(UsageError, match="none is known to hold points"):
+        find_judge("keypoints", ["y"], [array], fed)
+
+
+def test_maps_that_are_too_coarse_say_so() -> None:
+    with pytest.raises(UsageError, match="maps of fewer than 9 rows or columns are too coarse"):
+        find_point_head(["maps"], [np.zeros((1, 5, 8, 12), np.float32)], SIZE)
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,23 @@ def test_a_task_decides_where_the_graph_leaves_it_open(task: str, kind: str) -> 
     assert told(found) == f"{kind} y" and found.named
 
 
+def heat(sizes: str, extra: str = "") -> ir.Model:
+    """A map of each of nine points, of which the graph shows nothing, and coordinates beside it."""
+    body = "y = Conv(p, nine)" + " f = GlobalAveragePool(p) v = Flatten(f) c = Gemm(v, w)" * bool(extra)
+    return head(f"float[N,3,{sizes}] p", f"float[N,9,{sizes}] y{extra}", body, {"w": normal(3, 14)})
+
+
+def test_maps_of_points_are_points_where_the_task_says_so() -> None:
+    """By the graph alone, as in ``quantize``, and before a judge reads them, as in ``evaluate``."""
+    assert told(meaning_of(heat("12,16"))) == "map y"
+    for read in (meaning_of(heat("12,16"), task="keypoints"), judged_meaning(heat("12,16"), "keypoints")):
+        assert told(read) == "keypoints y" and read.named
+    with pytest.raises(UsageError, match=r"\[N, K, H, W\] of at least 9 rows and columns"):
+        meaning_of(heat("8,16"), task="keypoints")
+    beside = meaning_of(heat("12,16", ", float[N,14] c"), task="keypoints")
+    assert told(beside) == "map y, keypoints c"
+
+
 FACES = head(
     "float[N,3,4,4] p", "float[N,16,2] scores, float[N,16,4] boxes, float[N,16,10] points",
     """

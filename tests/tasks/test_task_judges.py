@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from calib8.errors import DataError, UsageError
-from calib8.tasks.judges.classes import ClassTruth, find_class_judge
-from calib8.tasks.judges.ctc import edit_distance, find_ctc, greedy_line
+from calib8.tasks.judges.classes import ClassJudge, ClassTruth, find_class_judge
+from calib8.tasks.judges.ctc import CtcJudge, edit_distance, find_ctc, greedy_line
+from calib8.tasks.judges.decode_points import PointHead
+from calib8.tasks.judges.detections import DetectionJudge
 from calib8.tasks.judges.embeddings import EmbeddingJudge, find_embedding
 from calib8.tasks.judges.find import find_judge
 from calib8.tasks.judges.interface import split_samples
+from calib8.tasks.judges.keypoints import KeypointJudge
 from calib8.tasks.judges.masks import MaskHead, MaskJudge, MaskTruth, find_mask_head
 from calib8.tasks.judges.own import check_own_judge, own_figures, own_score
+from calib8.tasks.purpose import Purpose
 
 
 def random(seed: int, *shape: int) -> Any:
@@ -295,3 +299,61 @@ def test_the_samples_of_a_batch() -> None:
         split_samples([random(0, 5, 2)], ["a", "b"])
     [alone] = split_samples([random(0, 5, 2)], ["a"])
     assert alone[0].shape == (5, 2)
+
+
+# --- what no judge can be, or no output
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: CtcJudge(blank="a"), "blank: is of type str ('a'), not a whole number"),
+        (lambda: CtcJudge(characters=("a", 3)), "holds a value that is of type int (3)"),
+        (lambda: EmbeddingJudge("y"), "output: is of type str ('y'), not a whole number"),
+        (lambda: MaskJudge(None), "head: is a NoneType, not a MaskHead. Give such as MaskJudge(MaskHead(…))"),
+        (lambda: KeypointJudge(MaskHead()), "head: is a MaskHead, not a PointHead"),
+        (lambda: DetectionJudge("columns"), "head: is a str, not a DetectionHead"),
+        (lambda: MaskHead(0, axis=9), "MaskHead(axis=9): is none of the 3 axes behind the batch"),
+        (lambda: PointHead("zebra"), "layout zebra: is unknown. Use one of columns, maps, coordinates"),
+        (lambda: PointHead("columns", each=0), "PointHead(each=0): are too few for a point"),
+        (lambda: KeypointJudge(PointHead("maps"), sigmas=(0.1, 0.0)), "are [0.1, 0.0], not all above 0"),
+        (lambda: Purpose(EmbeddingJudge), "task: is the class EmbeddingJudge, not a judge"),
+    ],
+)  # fmt: skip
+def test_judges_that_cannot_be(make: Callable[..., Any], why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        make()
+    assert why in str(refused.value)
+
+
+STEPS = random(0, 1, 8, 20)
+POSE = np.abs(random(0, 1, 20, 84))
+
+
+@pytest.mark.parametrize(
+    ("judge", "output", "why"),
+    [
+        (CtcJudge(blank=99), STEPS, "the output has 20 characters, and no number 99 for the blank"),
+        (CtcJudge(blank=-21), STEPS, "the output has 20 characters, and no number -21 for the blank"),
+        (CtcJudge(characters=tuple("abc")), STEPS, "the output has 20 characters, and the CtcJudge has 3"),
+        (CtcJudge(output=3), STEPS, "the model has 1 output, and no number 3"),
+        (EmbeddingJudge(output=-2), STEPS, "the model has 1 output, and no number -2"),
+        (ClassJudge(output=3), STEPS, "the model has 1 output, and no number 3"),
+        (MaskJudge(MaskHead(3)), STEPS, "the model has 1 output, and no number 3"),
+        (KeypointJudge(PointHead("maps", 3)), STEPS, "the model has 1 output, and no number 3"),
+        (
+            KeypointJudge(PointHead("columns", 0, 3, size=(64, 64)), sigmas=(0.1, 0.2)), POSE,
+            "sigmas: are 2 for 5 points",
+        ),
+    ],
+)  # fmt: skip
+def test_outputs_that_a_judge_does_not_fit(judge: Any, output: Any, why: str) -> None:
+    with pytest.raises(DataError) as refused:
+        answer = judge.read([output], "a.png")
+        judge.compare(answer, judge.as_truth(answer))
+    assert why in str(refused.value)
+
+
+def test_a_text_stands_for_its_characters_and_the_blank_counts_from_both_ends() -> None:
+    judge = CtcJudge(blank=-20, characters="-abcdefghijklmnopqrs")  # type: ignore[arg-type]
+    assert judge.read([STEPS], "a") == CtcJudge().read([STEPS], "a") and judge.line("abs", "a") == (1, 2, 19)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import comb
 from typing import Any
 
@@ -13,7 +14,7 @@ from calib8.tasks.judges.boxes import overlaps
 from calib8.tasks.kinds import Kind
 from calib8.tasks.limits import FEWEST, FIGURE_LIMITS, LIMITS, SIGNAL_LIMITS, state_by
 from calib8.tasks.task_verdicts import LARGE_ENOUGH, TaskVerdict, task_verdicts
-from calib8.tasks.verdict import verdict_of
+from calib8.tasks.verdict import Verdict, verdict_of
 
 RNG = np.random.default_rng(11)
 FED = {"x": np.zeros((1, 3, 64, 64), np.float32)}
@@ -197,6 +198,10 @@ def test_lines_classes_and_vectors_by_their_judges() -> None:
     told = judged(vectors, noisy, Meaning((branch("embedding"),), "embed"))
     assert told.figures["cosine"] == pytest.approx(np.mean(cosines)) and told.state == "damaged"
     assert told.figures["least_cosine"] == pytest.approx(min(cosines)) and told.counted == 9
+    for count, sure in ((9, False), (FEWEST - 1, False), (FEWEST, True)):
+        few = Verdict("damaged", (), count, tasks=(replace(told, counted=count),))
+        assert few.word == ("visibly damaged" if sure else "probably visibly damaged")
+        assert few.samples_needed == (None if sure else FEWEST)
 
 
 CLASSES = Meaning((branch("logits"),), "classify")
@@ -221,6 +226,13 @@ def test_regions_of_few_points_do_not_count() -> None:
     told = judged([real], [coded], Meaning((branch("map"),), "segment"))
     assert told.figures["miou"] == pytest.approx((1.0 + 1170 / 1200) / 2) and told.state == "kept"
     assert told.text == "IoU 0.988 with FP32's regions of 2 classes, 3600 points"
+    unsure = Meaning((branch("map", sureness="likely"),), "segment")
+    read = "read as a map of classes; task='keypoints' reads its channels as points"
+    assert judged([10 * real], [10 * coded], unsure).text == f"{told.text} ({read})"
+    shares = [one + (1.0 - one.sum(axis=1, keepdims=True)) / 3 for one in (real, coded)]
+    for meaning, scale in ((unsure, 1), (replace(unsure, named=True), 10)):
+        clear = judged([scale * shares[0]], [scale * shares[1]], meaning)
+        assert clear.text == told.text, "shares of classes, and what the user named, are no points"
     chance = np.zeros((1, 1, 64, 64))
     chance[..., :10, :50] = 0.9
     assert (chance > 0.5).sum() < LARGE_ENOUGH

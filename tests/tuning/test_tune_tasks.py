@@ -22,8 +22,10 @@ from calib8.cli import app
 from calib8.errors import DataError, TableError, UsageError
 from calib8.tasks.judges.embeddings import EmbeddingJudge
 from calib8.tuning.group_bounds import counted_bound
+from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise, Promises
-from calib8.tuning.task_evidence import Pair, TaskEvidence, Wanted
+from calib8.tuning.task_evidence import Pair, TaskEvidence, Wanted, wanted_of
+from calib8.tuning.trial import Settings, Trial, best_of
 from calib8.tuning.tune import Tuning
 from small_models import normal, onnx_model
 
@@ -69,6 +71,28 @@ def both(found: Tuning, model: onnx.ModelProto, tmp_path: Path, **options: Any) 
     onnx.save(model, path)
     unseen = {"x": inputs(64, seed=7)}
     return calib8.evaluate([path, found.path], unseen, threads=1, **options)[1]
+
+
+@pytest.mark.parametrize("promise", ["min_map_ratio", "min_recall"])
+def test_too_few_boxes_for_the_promise_end_the_search_with_how_many_are_needed(
+    promise: str, tmp_path: Path
+) -> None:
+    """Of u boxes without a loss at most 1 − 0.05 ** (1 / u) are lost, by the binomial distribution."""
+    found = tuned(tmp_path, detector(), effort="best", **{promise: 0.9999})
+    assert not found.kept and len(found.trials) == 1 and found.complete
+    [note] = [note for note in found.notes if "in the samples that judge" in note]
+    counted, needed = (int(word) for word in note.split() if word.isdigit())
+    assert counted == found.best.figures.counted and counted < needed
+    assert 0.05 ** (1 / needed) == pytest.approx(0.9999, abs=2e-6)
+    assert found.best.figures.bound <= counted_bound(1.0, counted) < 0.9999
+
+
+def test_of_models_that_come_equally_close_the_cheapest_is_the_closest() -> None:
+    loud = Trial(Settings("best"), Figures(0.98, 0.98, None, None, 30.0, 9), 0.0, False, 1.0)
+    float_one = Trial(
+        Settings("best", floats=("a",)), Figures(0.98, 0.98, None, None, 60.0, 9), 0.67, False, 1.0
+    )
+    assert best_of([float_one, loud], Promise("map_ratio", 0.99)) is loud
 
 
 def test_a_cosine_is_kept_and_holds_on_other_samples(tmp_path: Path) -> None:
@@ -170,6 +194,14 @@ def test_a_judge_of_ones_own(tmp_path: Path) -> None:
         tuned(tmp_path, even_net(), judge=other, min_score=0.5)
 
 
+def test_a_score_that_fp32_does_not_reach_beside_itself_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"min_score=0\.99: FP32 beside itself has 0\.5 at most in \d+ samples"
+    ):
+        tuned(tmp_path, even_net(), judge=lambda a, b: 0.5, min_score=0.99)
+    assert not (tmp_path / "out.onnx.tune").exists(), "it is told before the search"
+
+
 def test_a_judge_that_fails_names_the_sample(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"array\[\d+\]: the judge returned None|\[\d+\]: the judge returned"):
         tuned(tmp_path, even_net(), judge=lambda a, b: None, min_score=0.5)
@@ -221,6 +253,22 @@ def test_labels_of_boxes_judge_both_models(tmp_path: Path) -> None:
     labels.write_text(json.dumps(document))
     with pytest.raises(DataError, match="names the image_id 99"):
         tuned(tmp_path, detector(), folder, min_map_ratio=0.01, work=tmp_path / "x", **asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "cure"),
+    [
+        ("cosine", "people.txt", "Leave the labels out."),
+        ("iou", "masks", "Leave the labels out."),
+        ("recall", "boxes.json", "Leave the labels out, or give min_map_ratio."),
+        ("score", "people.txt", "Leave the labels out."),
+    ],
+)
+def test_labels_that_nothing_is_judged_by_are_refused(kind: Any, named: str, cure: str) -> None:
+    own = (lambda left, right: 1.0) if kind == "score" else None
+    with pytest.raises(UsageError, match=rf"{named}: does not count for min_{kind}") as refused:
+        wanted_of(Promise(kind, 0.9), None, own, named)
+    assert str(refused.value).endswith(cure)
 
 
 def test_labels_that_fp32_does_not_find_promise_nothing(tmp_path: Path) -> None:

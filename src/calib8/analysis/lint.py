@@ -76,7 +76,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         *EVERY_TARGET,
         layers.bias_is_coded,
         layers.weights_are_symmetric,
-        symmetric.codes_are_int8,
+        tflite.codes_are_int8_or_int16,
         symmetric.activations_are_per_tensor,
         tflite.scale_stays_the_same,
         tflite.fixed_outputs,

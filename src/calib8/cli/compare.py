@@ -106,7 +106,7 @@ def compare(
         write_json(report.json, _document(found))
     write_run_report(
         terminal, page, found, times, fp32=fp32, int8=int8, reading=asked, purpose=purpose,
-        cure=diagnose_command(fp32, int8, data, reading, preprocess), log=log,
+        cure=diagnose_command([fp32, int8], data, reading, preprocess, purpose), log=log,
     )  # fmt: skip
     log.end()
 

@@ -105,7 +105,7 @@ def evaluate(
     for table in task_tables(results):
         terminal.show(table)
     say_verdicts(terminal, results)
-    two = diagnose_command(models[0], models[1], data, reading, preprocess) if len(models) == 2 else []
+    two = diagnose_command(models, data, reading, preprocess, purpose)
     say_next(terminal, models, results, two)
     _say_warnings(terminal, results)
     if report.json is not None:

@@ -106,11 +106,18 @@ def write_run_report(
 
 
 def diagnose_command(
-    fp32: Path, int8: Path, data: str, reading: ReadingOptions, preprocess: Preprocess | None
+    models: Sequence[Path],
+    data: str,
+    reading: ReadingOptions,
+    preprocess: Preprocess | None,
+    purpose: Purpose,
 ) -> list[str]:
-    """The command that finds out why a model lost its accuracy, on the same data."""
+    """What finds out why the second of two models lost its accuracy, on the same data; else empty."""
+    if len(models) != 2:
+        return []
     from calib8.cli.preprocessing import preprocessing_flags
-    from calib8.cli.steps import reading_flags
+    from calib8.cli.steps import meaning_flags, reading_flags
 
-    flags = [*reading_flags(reading), *preprocessing_flags(preprocess)]
-    return ["calib8", "diagnose", str(fp32), str(int8), "--data", without_secrets(data), *flags]
+    meant = meaning_flags(purpose.task_name, purpose.branches)
+    flags = [*reading_flags(reading), *preprocessing_flags(preprocess), *meant]
+    return ["calib8", "diagnose", *map(str, models), "--data", without_secrets(data), *flags]

@@ -131,6 +131,12 @@ def reading_options(reading: ReadingOptions, labels: Path | None) -> dict[str, o
     }
 
 
+def meaning_flags(task: str | None, branches: Mapping[str, str]) -> list[str]:
+    """Options that say what the outputs mean, as they were named."""
+    named = [word for part, kind in branches.items() for word in ("--branch", f"{part}={kind}")]
+    return [*([] if task is None else ["--task", task]), *named]
+
+
 def reading_flags(reading: ReadingOptions) -> list[str]:
     """The flags that were given."""
     given = {"--samples": reading.samples, "--batch": reading.batch, "--threads": reading.threads}

@@ -13,7 +13,7 @@ from rich.filesize import decimal
 from calib8.addresses import without_secrets
 from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
-from calib8.cli.steps import reading_flags
+from calib8.cli.steps import meaning_flags, reading_flags
 from calib8.cli.terminal import Terminal
 from calib8.number_texts import count, percent
 from calib8.parameters import on_command_line
@@ -94,11 +94,7 @@ class Asked:
         """Options that say how data are read, and what the outputs mean; ``task`` where none was named."""
         reading = reading_flags(self.reading) if self.data is not None else []
         named = self.task or task
-        branches = (f"{part}={kind}" for part, kind in self.branches.items())
-        return [
-            *reading, *preprocessing_flags(self.preprocess), *([] if named is None else ["--task", named]),
-            *_each("--branch", branches),
-        ]  # fmt: skip
+        return [*reading, *preprocessing_flags(self.preprocess), *meaning_flags(named, self.branches)]
 
     def making(self) -> list[str]:
         """Options that say how the model is made, and that ``tune`` takes as well."""

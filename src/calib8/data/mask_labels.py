@@ -45,7 +45,10 @@ def read_mask(path: Path, size: tuple[int, int]) -> npt.NDArray[np.int64]:
     Raises:
         DataError: no image, a picture of colours, or of another size than its picture.
     """
-    image = read_image(path, str(path))
+    try:
+        image = read_image(path, str(path))
+    except DataError as error:  # the picture may be good: it is not passed over with the bad ones
+        raise DataError(error.subject, error.problem, "Repair the label, or leave its picture out") from error
     if image.mode not in _MODES:
         problem = f"is a picture of colours (mode {image.mode}), no numbers of classes"
         raise DataError(str(path), problem, "Save the numbers as grey values or a palette")

@@ -96,7 +96,11 @@ class Preprocess:
     units: InitVar[Units | None] = None
 
     def __post_init__(self, std: tuple[float, ...] | None, units: Units | None) -> None:
-        """Turns ``std`` into scale; refuses what no image can go through."""
+        """Turns ``std`` into scale and lists into tuples; refuses what no image can go through."""
+        for key in ("mean", "scale"):
+            if isinstance(given := getattr(self, key), list):
+                object.__setattr__(self, key, tuple(given))
+        std = tuple(std) if isinstance(std, list) else std
         _check_choices(self)
         _check_sizes(self)
         if std is not None:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from calib8.autorange.check import Check
 from calib8.autorange.samples import ChosenSamples
+from calib8.parameters import parameter
 from calib8.progress import Progress, silent
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.held_back import Judge
@@ -20,6 +21,7 @@ from calib8.repair.result import Repaired
 from calib8.repair.search import Search
 from calib8.repair.step import UNKNOWN, Step
 from calib8.repair.wanted import check_data, repairs_called
+from calib8.scheme import check_has_spots
 from calib8.tasks.branches import Meaning
 
 
@@ -44,11 +46,13 @@ def repair_by_name(
         original: the model as it was loaded, for repairs that look at its batch normalizations.
 
     Raises:
-        UsageError: there is no such repair, or it needs data.
+        UsageError: there is no such repair, it needs data, or the target has no 16-bit codes for it.
         Calib8Error: a model cannot be run.
     """
     wanted = repairs_called(names)
     check_data(wanted, with_data=samples is not None)
+    if "spots" in wanted:
+        check_has_spots(candidate.scheme, parameter("repair", "spots"))
     runs, dataset = ((), None) if samples is None else (samples.scored, samples.dataset)
     data = RepairData(runs, threads, progress, candidate.model, original, dataset, meaning)
     judge = None if samples is None else Judge(

@@ -98,7 +98,8 @@ class RepairData:
         original: the model as it was loaded, its batch normalizations not folded.
         dataset: all calibration samples, which ranges are chosen from; None: ``runs`` are all there are.
         meaning: branches of the outputs; None: those that the model shows.
-        more_db: so much more than usual the outputs need before nothing is given wider codes any more.
+        more_db: so much more than usual the outputs need where the verdict is not "kept"; all count
+            as poor where none lacks even that.
         promises: whether a candidate, changed but with ranges that were not compared, may still be kept:
             comparing them takes longer than all else.
     """

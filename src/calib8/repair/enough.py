@@ -7,6 +7,7 @@ classes    20 dB, where layers become float: the largest of a few numbers mostly
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -57,7 +58,7 @@ def poor_branches(candidate: Candidate, data: RepairData, needs: Mapping[Kind, f
 
     Args:
         candidate: whose int8 graph is judged.
-        data: its runs, and what the branches need beyond that.
+        data: its runs, and what the branches need beyond that; where none lacks even this, all are poor.
         needs: dB that kinds of branches need, others ``ENOUGH_DB``.
 
     Raises:
@@ -71,6 +72,8 @@ def poor_branches(candidate: Candidate, data: RepairData, needs: Mapping[Kind, f
         name: (figure, _needed(name, meaning, needs) + data.more_db) for name, figure in figures.items()
     }
     poor = {name: least for name, (figure, least) in needed.items() if figure < least}
+    if data.more_db and not poor:  # its task says that they are not good enough, whatever they have
+        poor = dict.fromkeys(needed, math.inf)
     if not poor or not energies.size:  # no output is float: nothing tells a model from another
         return Poor({})
     there = ["" in poor or branch.name in poor for branch in meaning.judged]

@@ -33,7 +33,8 @@ AGAIN: Final = 3
 """How often a stage may come again for a better verdict: with layers in float 60 % of the work by then."""
 
 MORE_DB: Final = 10.0
-"""What outputs need more where they have enough dB and the verdict is not "kept"."""
+"""What outputs need more where they have enough dB and the verdict is not "kept"; those with as much count
+as poor where none has less."""
 
 COMPARED_DB: Final = 1.0
 """What a candidate may lack when its ranges are not compared yet. Behind equalization they are those of the

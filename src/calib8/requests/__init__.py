@@ -20,6 +20,7 @@ from calib8.parameters import parameter
 from calib8.requests.given_types import Request as Request
 from calib8.requests.given_types import Typed, fit_arguments, types_of
 from calib8.requests.given_types import checks_types as checks_types
+from calib8.requests.given_types import fit_fields as fit_fields
 from calib8.type_texts import a_type
 
 Kind = TypeVar("Kind", bound=Request)

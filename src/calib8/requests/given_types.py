@@ -8,6 +8,7 @@ The annotation says what is wanted. What it takes in another form becomes that f
     str | os.PathLike[str]         paths
     Sequence[str], Sequence[int]   what yields them; a text alone is one  a list or tuple stays, else a tuple
     tuple[int, int]                so many in a row                       a tuple
+    tuple[int, ...]                any number of them                     a tuple
     Mapping[str, …]                mappings of names
     Callable[…]                    functions
 
@@ -76,10 +77,18 @@ class Request:
         Raises:
             UsageError: one is of another type.
         """
-        names = vars(sys.modules[type(self).__module__])
-        for one in fields(cast(Any, self)):
-            value = fitted(one.name, getattr(self, one.name), one.type, names)
-            object.__setattr__(self, one.name, value)
+        fit_fields(self)
+
+
+def fit_fields(made: object) -> None:
+    """Checks the types of a frozen dataclass's fields, and takes them in the form that these name.
+
+    Raises:
+        UsageError: one is of another type.
+    """
+    names = vars(sys.modules[type(made).__module__])
+    for one in fields(cast(Any, made)):
+        object.__setattr__(made, one.name, fitted(one.name, getattr(made, one.name), one.type, names))
 
 
 class _NoFitError(Exception):
@@ -245,7 +254,7 @@ def _row(wanted: Any, value: Any, names: Mapping[str, Any]) -> object:
     except TypeError:  # an array without an axis
         raise _NoFitError from None
     if get_origin(wanted) is tuple:
-        return _only(row, len(row) == len(kinds))
+        return _only(row, kinds[1:] == (...,) or len(row) == len(kinds))
     same = isinstance(value, list | tuple) and all(map(operator.is_, row, value))
     return value if same else row
 

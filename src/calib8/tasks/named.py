@@ -17,6 +17,7 @@ from calib8.errors import UsageError
 from calib8.parameters import Text, either, entries, entry, parameter, with_both
 from calib8.tasks.branches import Piece
 from calib8.tasks.composition import Size
+from calib8.tasks.judges.decode_points import COARSEST
 from calib8.tasks.kinds import NEEDS, OF_DETECTION, Kind, Task, kind_called
 from calib8.tasks.raw_grids import named_grid, split_forms
 from calib8.tasks.seen import Found, Seen
@@ -35,7 +36,8 @@ NEEDED: Final[Mapping[Task, str]] = {
     "classify": f"Name the scores of classes, {_such_as('logits')}: an output [N, C]",
     "embed": f"Name the vector, {_such_as('embedding')}: an output [N, C]",
     "ctc": f"Name the characters, {_such_as('ctc')}: an output [N, T, C] or [T, N, C]",
-    "keypoints": f"Name the coordinates, {_such_as('keypoints')}: an output [N, K, 2], [N, K, 3] or [N, 2·K]",
+    "keypoints": f"Name the points, {_such_as('keypoints')}: coordinates [N, K, 2], [N, K, 3] or [N, 2·K], "
+    f"or a map of each point, [N, K, H, W] of at least {COARSEST} rows and columns",
 }
 """What has to be there for a task, and how to say it."""
 
@@ -223,9 +225,13 @@ def as_task(
     outputs, sure = {one.name: one for one in seen}, [one for one in found if one.sureness == "sure"]
     other = next((name for name in NEEDS if fits(name, sure)), None)
     known = ("named",) if other is None else ("named", "sure", "likely")
-    read = [one if one.sureness in known else _read_as(task, one, outputs[one.piece.output]) for one in found]
-    if fits(task, read):
-        return read
+    for maps in (False, True):  # coordinates come before maps
+        read = [
+            one if one.sureness in known else _read_as(task, one, outputs[one.piece.output], maps=maps)
+            for one in found
+        ]
+        if fits(task, read):
+            return read
     if left_open and other is None:
         return list(found)
     problem = f"no output fits it; the model has {', '.join(one.shown for one in seen) or 'none'}"
@@ -249,8 +255,8 @@ def fits(task: Task, found: Sequence[Found]) -> bool:
     return any(way <= kinds for way in NEEDS[task])
 
 
-def _read_as(task: Task, one: Found, seen: Seen) -> Found:
-    """A whole output that may be what the task needs, as that."""
+def _read_as(task: Task, one: Found, seen: Seen, *, maps: bool) -> Found:
+    """A whole output that may be what the task needs, as that; points in ``maps`` too."""
     if one.piece.axis is not None:
         return one
     vector = seen.rank >= 2 and all(size == 1 for size in seen.sizes[2:]) and seen.sizes[1] != 1
@@ -260,13 +266,19 @@ def _read_as(task: Task, one: Found, seen: Seen) -> Found:
         "embed": (vector, "embedding"),
         "ctc": (seen.rank == 3, "ctc"),
         "segment": (seen.rank in (3, 4) and not vector, "map"),
-        "keypoints": (seen.rank in (2, 3) and _holds_points(seen.sizes), "keypoints"),
+        "keypoints": (_holds_maps(seen.sizes) if maps else _holds_points(seen.sizes), "keypoints"),
     }
     fits, kind = may.get(task, (False, "other"))
     return replace(one, kind=kind, sureness="named", why=Text(parameter("task", task))) if fits else one
 
 
+def _holds_maps(sizes: Sequence[Size]) -> bool:
+    return len(sizes) == 4 and all(not isinstance(size, int) or size >= COARSEST for size in sizes[2:])
+
+
 def _holds_points(sizes: Sequence[Size]) -> bool:
+    if len(sizes) not in (2, 3):
+        return False
     last = sizes[-1]
     pairs = isinstance(last, int) and last > 1 and (last % 2 == 0 or last % 3 == 0)
     return last in (2, 3) if len(sizes) == 3 else pairs

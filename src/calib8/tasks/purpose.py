@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypedDict, cast
 
+from calib8.errors import UsageError
 from calib8.requests import Request, requested
 from calib8.tasks.judges.find import AnyJudge, task_name
 from calib8.tasks.kinds import task_called
@@ -37,6 +38,10 @@ class Purpose(Request):
         super().__post_init__()
         if self.task is not None and (isinstance(self.task, str) or not isinstance(self.task_name, str)):
             task_called(cast(str, self.task))
+        given: object = self.task
+        if isinstance(given, type):
+            name = given.__name__
+            raise UsageError("task", f"is the class {name}, not a judge", f"Give one, such as {name}(…)")
 
     @property
     def task_name(self) -> str | None:

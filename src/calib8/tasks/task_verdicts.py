@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from calib8.number_texts import percent
+from calib8.parameters import Text, parameter
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judged import Inputs, Records, Runs, Truths
@@ -32,6 +33,8 @@ from calib8.tasks.unvarying import is_unvarying
 LARGE_ENOUGH: Final = 1000
 """Points of a class that make its IoU tell something: of a round region of so many a border that moves by a
 tenth of a point costs 1 %."""
+
+_AS_A_MAP: Final = f"read as a map of classes; {parameter('task', 'keypoints')} reads its channels as points"
 
 _DIGITS: Final = {"cosine": 4}
 """Figures are judged as they are shown: rounded to 3 digits, a tenth of a per cent, others to so many."""
@@ -115,9 +118,21 @@ class TaskTruths:
             if kept is None:
                 continue
             told = records_verdict(part.name, part.task, [branch.name for branch in part.branches], kept)
+            if self._may_be_points(part, kept):
+                told = replace(told, text=Text(f"{told.text} ({_AS_A_MAP})"))
             if told.state in ("damaged", "ruined") or not self._is_unvarying(part):
                 verdicts.append(told)
         return tuple(verdicts)
+
+    def _may_be_points(self, part: _Part, kept: Records) -> bool:
+        """Whether nothing shows that the channels of a map are classes: each may be the map of a point."""
+        if self.meaning.named or not isinstance(kept.judge, MaskJudge):
+            return False
+        head = kept.judge.head
+        if part.branches[0].sureness == "named" or head.axis != 0 or (head.classes or 1) < 2:
+            return False
+        [scores] = _held(part, self.expected[0])
+        return not np.allclose(scores.sum(axis=1, dtype=np.float64), 1.0, atol=1e-3)  # shares of classes
 
     def _is_unvarying(self, part: _Part) -> bool:
         if part.name not in self._unvarying:

@@ -108,15 +108,19 @@ class Verdict:
 
     @property
     def unsure(self) -> bool:
-        """A part of the outputs had too few objects for the figures of its task, so that its SQNR decided."""
+        """A part of the outputs had too few objects, lines, vectors or samples for the figures of its task.
+
+        Where these are counted its SQNR decided; a mean of few is told all the same.
+        """
         read_so = [branch for branch in self.deciding if isinstance(branch, BranchVerdict) and branch.few]
-        return bool(read_so) or any(task.state == "unknown" for task in self.tasks)
+        return bool(read_so) or any(task.state == "unknown" or _is_of_few(task) for task in self.tasks)
 
     @property
     def samples_needed(self) -> int | None:
         """How many samples held back would have enough to count; None where there are, or none tells it."""
         counted = [(task.counted, task.needed) for task in self.tasks if task.state == "unknown"]
         counted += [(one.few, FEWEST) for one in self.branches if one.few]
+        counted += [(task.counted, FEWEST) for task in self.tasks if _is_of_few(task)]
         told = [math.ceil(self.samples * needed / count) for count, needed in counted if count and needed]
         return max(told, default=None) if self.unsure else None
 
@@ -128,12 +132,17 @@ class Verdict:
         each = [with_both(one.text) for one in told]
         if not alone:
             each = [f"{self._named(one)}: {text}" for one, text in zip(told, each, strict=True)]
-        each += [task.text for task in self.tasks if task.state == "unknown"]
+        each += [with_both(task.text) for task in self.tasks if task.state == "unknown"]
         return Text("; ".join(each))
 
     def _named(self, one: TaskVerdict | BranchVerdict) -> str:
         """With its own word where that is another one than that of the whole."""
         return one.name if one.state == self.state else f"{one.name} {WORDS[one.state]}"
+
+
+def _is_of_few(task: TaskVerdict) -> bool:
+    """A mean of fewer than would be enough to count."""
+    return task.state != "unknown" and 0 < task.counted < FEWEST
 
 
 def unjudged(why: str) -> Verdict:

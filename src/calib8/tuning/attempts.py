@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Final
 
 from calib8.errors import OutputError
@@ -21,6 +23,8 @@ from calib8.repair.unit_order import Order, merged, ordered_steps
 from calib8.repair.units import Unit, units_of
 from calib8.tuning.clock import Clock
 from calib8.tuning.costs import additions_of, float_share, wide_share
+from calib8.tuning.float_forms import why_int8
+from calib8.tuning.group_bounds import counted_bound, units_needed
 from calib8.tuning.judging import Judge
 from calib8.tuning.latencies import latencies
 from calib8.tuning.promise import Promise
@@ -30,6 +34,12 @@ from calib8.tuning.trial import Settings, Trial, best_of
 
 UNITS: Final = "units.json"
 """Name in the folder of the steps."""
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Unprovable(Exception):  # noqa: N818 - nothing went wrong
+    """The samples that judge hold too little for the promise, whatever the model."""
 
 
 class Attempts:
@@ -49,6 +59,7 @@ class Attempts:
         output: Path,
         closest: Path,
         notes: Sequence[str] = (),
+        never_float: Mapping[str, str] = NOTHING,
     ) -> None:
         """Begins.
 
@@ -60,10 +71,11 @@ class Attempts:
             output: where the best model that keeps the promise is written.
             closest: where the closest one is written while none does.
             notes: what is to be known before it begins.
+            never_float: names of nodes that are not tried in float → their ops.
         """
         self.clock, self.notes = clock, list(notes)
         self._recipes, self._judge, self._promise = recipes, judge, promise
-        self._output, self._closest = output, closest
+        self._output, self._closest, self._never_float = output, closest, never_float
         self._sample = recipes.samples.scored[0]
         self._macs = node_macs(recipes.prepared.model, self._sample)
         self._written: Trial | None = None
@@ -79,12 +91,29 @@ class Attempts:
 
         Raises:
             BudgetOver: the time is over.
+            Unprovable: no model can be shown to keep the promise; a note says why.
             Calib8Error: a model cannot be made or run, or a file not be written.
         """
+        known = self._recipes.folder.known(settings)
+        trial = self._tried(settings) if known is None else known
+        self._check_provable(trial)
+        return trial
+
+    def _check_provable(self, trial: Trial) -> None:
+        held, needed = trial.figures.counted, units_needed(self._promise.value)
+        if held is None or held >= needed:
+            return
+        what = "lines" if self._promise.kind == "lines" else "boxes"
+        most = self._promise.shown(counted_bound(1.0, held))
+        enough = f"{needed:.0f} are needed" if math.isfinite(needed) else "no number of them is enough"
+        self.notes.append(
+            f"FP32 has {held} {what} in the samples that judge, which prove {most} at most: {enough}. More "
+            "trials tell nothing; give more samples to judge with, or promise less"
+        )
+        raise Unprovable
+
+    def _tried(self, settings: Settings) -> Trial:
         folder = self._recipes.folder
-        known = folder.known(settings)
-        if known is not None:
-            return known
         with self.clock.limited():
             start, done = self._recipes.made(settings)
             made = self._model(start, done)
@@ -127,12 +156,13 @@ class Attempts:
             return latencies(paths, judge.runtime, recipes.threads, self._sample, recipes.progress)
 
     def additions(self, base: Settings) -> tuple[str, ...]:
-        """Names of the additions that are in int8.
+        """Names of the additions that are in int8 and may be float.
 
         Raises:
             Calib8Error: a model cannot be made.
         """
-        return additions_of(self._recipes.prepared.model, self._placed(base).quantized_nodes())
+        quantized = self._placed(base).quantized_nodes() - self._never_float.keys()
+        return additions_of(self._recipes.prepared.model, quantized)
 
     def spots(self, base: Settings) -> tuple[SpotStep, ...]:
         """Steps in which tensors get 16-bit codes, that which helps most per work in front.
@@ -166,7 +196,9 @@ class Attempts:
     def _ordered(self, base: Settings) -> Order:
         """The order that is stored, else a new one, which is stored."""
         folder, candidate = self._recipes.folder, self._recipes.made(base)[1].candidate
-        found = units_of(candidate.model, candidate.quantized().placement, self._sample)
+        found = self._may_be_float(units_of(candidate.model, candidate.quantized().placement, self._sample))
+        if not found:
+            return Order((), (), "")
         stored = folder.read_json(UNITS)
         if stored is None:
             data = self._recipes.data
@@ -186,6 +218,13 @@ class Attempts:
         except (KeyError, TypeError) as error:
             raise folder.broken(UNITS, error) from error
         return Order(tuple(merged(way) for way in ways), tuple(most), stored["note"])
+
+    def _may_be_float(self, units: Sequence[Unit]) -> list[Unit]:
+        """Those without a node that must stay in int8; a note says which ops these are."""
+        kinds = {name: self._never_float[name] for unit in units for name in unit.nodes
+                 if name in self._never_float}  # fmt: skip
+        self.notes += [why_int8(kinds.values())] if kinds else []
+        return [unit for unit in units if kinds.keys().isdisjoint(unit.nodes)]
 
     def _placed(self, settings: Settings) -> Placement:
         return self._recipes.made(settings)[1].candidate.quantized().placement

@@ -63,6 +63,11 @@ def counted_bound(share: float, units: int) -> float:
     return max(1.0 - most_likely(units * (1.0 - share)) / units, 0.0) if units else 0.0
 
 
+def units_needed(share: float) -> float:
+    """The fewest units that prove a share where none of them fails; inf for a share of 1."""
+    return math.inf if share >= 1.0 else math.ceil(most_likely(0.0) / (1.0 - share) - 1e-9)
+
+
 def mean_of(values: Sequence[float], copies: Sequence[int]) -> float:
     """The mean of values that count as often as ``copies`` says; NaN of none."""
     weights = np.asarray(copies)

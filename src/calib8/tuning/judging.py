@@ -54,6 +54,7 @@ class Figures:
         sqnr_db: of all float outputs, or of the worst of several branches, −120 … 120.
         samples: how many judged.
         branches: name of a branch → its SQNR, where there are several.
+        counted: FP32's boxes or lines, where no bound is higher than so many of them without a loss give.
     """
 
     value: float
@@ -63,6 +64,7 @@ class Figures:
     sqnr_db: float
     samples: int
     branches: Mapping[str, float] = field(default_factory=dict)
+    counted: int | None = None
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,7 @@ class Judge:
                 names += piece.names
                 if self._evidence.look(piece, self._expected(index, piece)):
                     break
+        self._evidence.check_own()
         self.float_map = self._evidence.float_map([names[place] for place in self._order(names)])
         return None
 
@@ -309,11 +312,12 @@ class Judge:
         sqnr, bound, branches = self._sqnr(np.array(seen.energies))
         judging, all_margins = self._judging, self._margins
         order, rows = self._order(seen.names), len(seen.names)
-        of_task = None
+        of_task, counted = None, None
         if self._evidence is not None:
-            of_task = self._evidence.told([seen.records[place] for place in order])
+            records = [seen.records[place] for place in order]
+            of_task, counted = self._evidence.told(records), self._evidence.counted(records)
         if judging is None or all_margins is None:
-            return Figures(*(of_task or (sqnr, bound)), None, None, sqnr, rows, branches)
+            return Figures(*(of_task or (sqnr, bound)), None, None, sqnr, rows, branches, counted)
         coded, loss = np.concatenate(seen.classes)[order], np.concatenate(seen.losses)[order]
         agreement = 100.0 * float(np.mean(judging.best == coded))
         change = change_bound(all_margins.margin, np.ones(len(all_margins.margin)), loss)

@@ -11,6 +11,8 @@
                 the quietest layer; then each one back to int8, the costliest first, where the promise stays
                 kept without it; and as few spots beside them as do
 
+Nodes that the file to be written cannot hold in float are left out of 4 and 5 (``float_forms``).
+
 Every stage begins with the model of those before whose outputs have the highest SQNR: of figures that all
 fall short it varies least from sample to sample. The search ends as soon as a model without a multiplication
 in float keeps the promise, but for spots that are not needed: nothing is cheaper. Which trials there are

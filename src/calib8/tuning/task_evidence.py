@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from calib8.analysis.asked_judges import labels_of_images
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch
 from calib8.errors import UsageError
@@ -28,6 +31,12 @@ from calib8.tuning.promise import PARAMETERS, TASK_OF, Kind, Promise
 
 _KEPT: Final = ("detect", "keypoints", "ctc")
 """Tasks whose truths are small: those of all samples stay in memory."""
+
+_LOOKED_AT: Final = 32
+"""Samples of which FP32 beside itself shows what a judge of the user's own gives at best."""
+
+_WITH_LABELS_TOO: Final = ("recall", "precision", "oks")
+"""Promises of tasks of which ``map_ratio`` is one too."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +75,7 @@ class Wanted:
             problem = f"is not a promise of task {name}"
             raise UsageError(option, problem, f"It is one of task {TASK_OF[kind]}")
         if self.labels is not None and kind != "map_ratio":
-            problem = f"does not count for {option}, whose truth is the float model"
-            raise UsageError(
-                str(self.labels), problem, f"Leave the labels out, or give {parameter('min_map_ratio')}"
-            )
+            _refuse_labels(self.labels, self.promise)
 
     def identity(self) -> dict[str, str]:
         """What of it makes a search another one; the function of a user by its source."""
@@ -78,6 +84,35 @@ class Wanted:
             "judge": _identity(self.own),
             "task_labels": _content(self.labels),
         }
+
+
+def wanted_of(
+    promise: Promise,
+    task: str | AnyJudge | None,
+    own: OwnJudge | None,
+    labels: str | os.PathLike[str] | None,
+) -> Wanted | None:
+    """What judges beside classes and SQNR; None where these are promised.
+
+    Raises:
+        UsageError: what does not go together.
+    """
+    if not promise.by_task:
+        if own is not None:
+            raise UsageError("judge", "goes with min_score alone", "Give min_score, or no judge")
+        return None
+    found = labels_of_images(task or TASK_OF.get(promise.kind), labels)
+    if labels is not None and found is None:
+        _refuse_labels(labels, promise)
+    return Wanted(promise, task, own, found)
+
+
+def _refuse_labels(labels: str | os.PathLike[str], promise: Promise) -> NoReturn:
+    """Labels by which nothing is judged."""
+    whose = "a judge of your own" if promise.kind == "score" else "the float model"
+    problem = f"does not count for {parameter(PARAMETERS[promise.kind])}, whose truth is {whose}"
+    other = f", or give {parameter('min_map_ratio')}" if promise.kind in _WITH_LABELS_TOO else ""
+    raise UsageError(str(labels), problem, f"Leave the labels out{other}")
 
 
 def _fits(promise: Promise, task: str) -> bool:
@@ -139,13 +174,14 @@ class TaskEvidence:
         self._truths: Truths | None = None
         self._known: dict[str, tuple[Any, Any]] = {}
         self._early: list[tuple[str, list[Any]]] = []
+        self._own = list[float]()
         self.remarks: tuple[str, ...] = ()
 
     def look(self, piece: Batch, expected: Outputs) -> bool:
         """Finds the judge before int8 models are made; False where more samples are to be looked at.
 
         These are all of them where labels tell of FP32 too, else those up to one without an empty output.
-        The user's own is called with the float outputs as both.
+        The user's own is called with the float outputs as both, for a few samples.
 
         Raises:
             UsageError, DataError: see ``add``.
@@ -153,7 +189,13 @@ class TaskEvidence:
         several = split_samples(list(expected), piece.names)
         real = several[0]
         if self._wanted.own is not None:
-            own_score(self._wanted.own, real, real, piece.names[0])
+            self._own += [
+                own_score(self._wanted.own, one, one, name)
+                for one, name in zip(several, piece.names, strict=True)
+            ]
+            if len(self._own) < _LOOKED_AT:
+                return False
+            self.check_own()
             return True
         by_labels = self._wanted.labels is not None
         if self._judge is None and not all(array.size for array in real):
@@ -167,6 +209,19 @@ class TaskEvidence:
             self._truth(judge, one, name)
         self._early.clear()
         return False
+
+    def check_own(self) -> None:
+        """Refuses a mean score that FP32 beside itself does not reach in any of the samples looked at.
+
+        Raises:
+            UsageError: it does not.
+        """
+        best = max(self._own, default=math.inf)
+        if best < self._wanted.promise.value:
+            problem = f"FP32 beside itself has {best:g} at most in {len(self._own)} samples"
+            raise UsageError(
+                parameter("min_score", self._wanted.promise.value), problem, "Promise less, or mend the judge"
+            )
 
     def float_map(self, names: Sequence[str]) -> float | None:
         """FP32's own mAP by the labels, 0 … 1; None without labels.
@@ -243,6 +298,11 @@ class TaskEvidence:
             raise UsageError(option, problem, "Give samples with objects, or another promise")
         return value, bound
 
+    def counted(self, records: Sequence[Any]) -> int | None:
+        """FP32's boxes or lines; None where the promise is not about these."""
+        kind = self._wanted.promise.kind
+        return _COUNTED[kind](records) if kind in _COUNTED else None
+
     def _figure(self, records: Sequence[Pair]) -> Mapping[str, float]:
         assert self._judge is not None
         return self._judge.figures([one.coded for one in records])
@@ -274,12 +334,12 @@ def _of_judge(records: Sequence[float], figure: _Figure) -> tuple[float, float]:
 
 def _lines(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
     value, bound = _named("lines")(records, figure)
-    return value, min(bound, counted_bound(value, len(records)))
+    return value, min(bound, counted_bound(value, _COUNTED["lines"](records)))
 
 
 def _recall(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
     value, bound = _named("recall")(records, figure)
-    return value, min(bound, counted_bound(value, sum(one.coded.truths for one in records)))
+    return value, min(bound, counted_bound(value, _COUNTED["recall"](records)))
 
 
 def _precision(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
@@ -303,9 +363,20 @@ def _map_ratio(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
         return float("nan") if real is None or coded is None or real[1] == 0.0 else coded[1] / real[1]
 
     value, bound = jackknife_bound(len(records), of)
+    return value, min(bound, counted_bound(1.0, _COUNTED["map_ratio"](records)))
+
+
+def _true_boxes(records: Sequence[Pair]) -> int:
     matches: list[Matches] = [one.coded.matches for one in records]
-    units = sum(int(one.counted[0].sum()) for one in matches)
-    return value, min(bound, counted_bound(1.0, units))
+    return sum(int(one.counted[0].sum()) for one in matches)
+
+
+_COUNTED: Final[dict[Kind, Callable[[Sequence[Any]], int]]] = {
+    "map_ratio": _true_boxes,
+    "recall": lambda records: sum(one.coded.truths for one in records),
+    "lines": len,
+}
+"""Promise → what the samples hold of what it counts, the same for all int8 models."""
 
 
 _TOLD: Final[dict[Kind, Callable[[Sequence[Any], _Figure], tuple[float, float]]]] = {

@@ -99,9 +99,9 @@ def best_of(trials: list[Trial], promise: Promise) -> Trial | None:
 
 
 def closeness(trial: Trial, promise: Promise) -> tuple[float, float, float]:
-    """What orders models that do not keep the promise, the closest first."""
+    """What orders models that do not keep the promise, the closest first; of equals the cheapest."""
     short = max(promise.shortfall(trial.figures.bound), promise.shortfall(trial.figures.value))
-    return (short if math.isfinite(short) else math.inf, -trial.figures.sqnr_db, trial.cost)
+    return (short if math.isfinite(short) else math.inf, trial.cost, -trial.figures.sqnr_db)
 
 
 def _price(trial: Trial) -> tuple[float, int, float, int, float]:

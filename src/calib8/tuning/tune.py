@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from calib8.analysis.asked_judges import labels_of_images
 from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.autorange.samples import too_few
 from calib8.calibration.given import given_ranges
@@ -30,11 +29,11 @@ from calib8.requests import requested, takes_words_of
 from calib8.scheme import QuantScheme, TargetChoice, TargetWords
 from calib8.table import Range
 from calib8.tasks.branches import Meaning
-from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.judges.own import OwnJudge
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
-from calib8.tuning.attempts import Attempts
+from calib8.tuning.attempts import Attempts, Unprovable
 from calib8.tuning.clock import BudgetOver, Clock
+from calib8.tuning.float_forms import never_float
 from calib8.tuning.folder import Folder
 from calib8.tuning.judging import JUDGES, Judge
 from calib8.tuning.promise import PARAMETERS, TASK_OF, Promise, Promises, PromiseWords, seconds_of
@@ -43,7 +42,7 @@ from calib8.tuning.search import Search, Ways
 from calib8.tuning.search_choice import LAST_EFFORT as LAST_EFFORT
 from calib8.tuning.search_choice import SearchChoice, SearchWords
 from calib8.tuning.split import Split, split
-from calib8.tuning.task_evidence import Wanted
+from calib8.tuning.task_evidence import Wanted, wanted_of
 from calib8.tuning.trial import Trial
 
 if TYPE_CHECKING:
@@ -182,7 +181,7 @@ def tune(
     )
     choice, purpose = requested(SearchChoice, words, search), purpose_of(words)
     clock = Clock(seconds_of(choice.budget), str(choice.budget))
-    wanted = _wanted(kept, purpose.task, judge, reading.labels)
+    wanted = wanted_of(kept, purpose.task, judge, reading.labels)
     scheme = _scheme(target, runtime, words)
     out = _place(output, model)
     place = out.with_name(out.name + ".tune") if choice.work is None else checked_path(choice.work, "work")
@@ -197,7 +196,8 @@ def tune(
         meaning=meaning, runtime=runtime, ranks=parts.ranks,
     )  # fmt: skip
     floats = prepared.nodes_called(choice.keep_float)
-    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime)
+    in_int8 = never_float(prepared, out, floats)
+    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime, in_int8)
     with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
@@ -206,7 +206,7 @@ def tune(
             choice.power_of_two, meaning,
         )  # fmt: skip
         notes = (*notes, *_about_samples(judging, kept, recipes, halved=alike is not None))
-        attempts = Attempts(recipes, judging, kept, clock, out, place / CLOSEST, notes)
+        attempts = Attempts(recipes, judging, kept, clock, out, place / CLOSEST, notes, in_int8)
         try:
             complete = _searched(attempts, recipes, choice.effort)
             told = _told(kept, attempts, folder, parts, judging, recipes, complete)
@@ -262,25 +262,6 @@ def _meaning(prepared: PreparedModel, promise: Promise, purpose: Purpose) -> Mea
     return purpose.meaning(prepared.model)
 
 
-def _wanted(
-    promise: Promise,
-    task: str | AnyJudge | None,
-    own: OwnJudge | None,
-    labels: str | os.PathLike[str] | None,
-) -> Wanted | None:
-    """What judges beside classes and SQNR; None where these are promised.
-
-    Raises:
-        UsageError: what does not go together.
-    """
-    if not promise.by_task:
-        if own is not None:
-            raise UsageError("judge", "goes with min_score alone", "Give min_score, or no judge")
-        return None
-    found = labels_of_images(task or TASK_OF.get(promise.kind), labels)
-    return Wanted(promise, task, own, found)
-
-
 def _class_labels(
     wanted: Wanted | None, labels: str | os.PathLike[str] | None
 ) -> str | os.PathLike[str] | None:
@@ -312,6 +293,8 @@ def _searched(attempts: Attempts, recipes: Recipes, effort: str) -> bool:
         Search(attempts.attempt, ways).run(tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1])
     except BudgetOver:
         return False
+    except Unprovable:  # more trials tell nothing more
+        return True
     return True
 
 
@@ -339,6 +322,7 @@ class _Asked:
     wanted: Wanted | None
     meaning: Meaning
     runtime: str
+    never_float: Mapping[str, str]
 
 
 def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
@@ -362,6 +346,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "keep_float": sorted(asked.keep_float),
         **({} if asked.wanted is None else asked.wanted.identity()),
         "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
+        **({"never_float": sorted(asked.never_float)} if asked.never_float else {}),
         **({"grids": [repr(grid) for grid in asked.meaning.grids]} if asked.meaning.grids else {}),
     }
 

@@ -25,11 +25,10 @@ def zero_point_is_zero(model: ir.Model) -> Iterator[Finding]:
 def codes_are_int8(model: ir.Model) -> Iterator[Finding]:
     """Activations, weights and constants are int8; biases are judged by their own rule.
 
-    TensorRT's Q/DQ take no uint8; TensorFlow Lite's int8 kernels, ncnn and Tengine neither.
+    TensorRT's Q/DQ take no uint8; ncnn and Tengine neither.
     """
-    biases = {dequantizer(layer.bias) for layer in weighted_layers(model)}
-    for codes in _stored_or_quantized(model):
-        if codes.node not in biases and codes.dtype not in (None, ir.DataType.INT8):
+    for codes in codes_of_no_bias(model):
+        if codes.dtype not in (None, ir.DataType.INT8):
             yield label(codes.node), f"its codes are {codes.dtype}", "Use int8 codes"
 
 
@@ -38,6 +37,12 @@ def activations_are_per_tensor(model: ir.Model) -> Iterator[Finding]:
     for codes in quantizers(model):
         if quantizes(codes.node) and not codes.per_tensor and constant(codes.node.inputs[0]) is None:
             yield label(codes.node), f"has {codes} for an activation", "Use one scale per tensor"
+
+
+def codes_of_no_bias(model: ir.Model) -> Iterator[Codes]:
+    """Each set of codes of activations, weights and constants once."""
+    biases = {dequantizer(layer.bias) for layer in weighted_layers(model)}
+    return (codes for codes in _stored_or_quantized(model) if codes.node not in biases)
 
 
 def _stored_or_quantized(model: ir.Model) -> Iterator[Codes]:

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
 from calib8.analysis.rules import Finding
+from calib8.analysis.rules.symmetric import codes_of_no_bias
 from calib8.ops.groups import JOINING, MOVES
+from calib8.ops.questions import quantizes
 from calib8.passes.resolve_ranges import overshoots
 from calib8.quantization.qdq import (
     activation_values,
@@ -39,6 +42,18 @@ FIXED_TOLERANCE: Final = 1e-6
 """Relative; 1/127 as float32 is off by less than 6e-8."""
 
 
+def codes_are_int8_or_int16(model: ir.Model) -> Iterator[Finding]:
+    """Weights and constants are int8; activations are int8, or int16 with zero point 0 (16x8 kernels)."""
+    for codes in codes_of_no_bias(model):
+        wide = quantizes(codes.node) and codes.dtype == ir.DataType.INT16
+        if wide and codes.zero_point is not None and np.any(codes.zero_point):
+            problem = f"its zero point is {codes.zero_point.reshape(-1)[0]}"
+            yield label(codes.node), problem, "Give int16 codes the zero point 0"
+        elif not wide and codes.dtype not in (None, ir.DataType.INT8):
+            cure = "Use int8 codes, or for activations int16"
+            yield label(codes.node), f"its codes are {codes.dtype}", cure
+
+
 def scale_stays_the_same(model: ir.Model) -> Iterator[Finding]:
     """Inputs and output of the ops that copy or compare codes have one scale and zero point."""
     for node in nodes(model):
@@ -60,7 +75,10 @@ def scale_stays_the_same(model: ir.Model) -> Iterator[Finding]:
 
 
 def fixed_outputs(model: ir.Model) -> Iterator[Finding]:
-    """Softmax and Sigmoid give codes of scale 1/256 and zero point −128, Tanh of 1/128 and 0."""
+    """Softmax and Sigmoid give codes of scale 1/256 and zero point −128, Tanh of 1/128 and 0.
+
+    16-bit codes come from tables, which serve any scale.
+    """
     yield from _fixed(model, TFLITE_FIXED)
 
 
@@ -76,7 +94,8 @@ def _fixed(model: ir.Model, wanted: Mapping[str, tuple[float, int]]) -> Iterator
         scale, point = wanted[node.op_type]
         for quantizer in result_quantizers(node)[0]:
             codes = codes_of(quantizer)
-            if codes.scale is None or codes.zero_point is None or not codes.per_tensor:
+            wide = codes.dtype == ir.DataType.INT16
+            if wide or codes.scale is None or codes.zero_point is None or not codes.per_tensor:
                 continue
             if abs(codes.scale.item() / scale - 1) > FIXED_TOLERANCE or codes.zero_point.item() != point:
                 cure = f"Give its output scale 1/{round(1 / scale)} and zero point {point}"

@@ -181,7 +181,8 @@ def _refusal(name: str, problems: list[tuple[str, str]]) -> UnsupportedModelErro
         f"{', '.join(label for label, own in problems if own == reason)}: {reason}" for reason in reasons
     ]
     parts = "1 part has" if len(problems) == 1 else f"{len(problems)} parts have"
-    cure = f"Leave these out of the model, or quantize it with {parameter('target', 'tflite')}"
+    quantized = f"{parameter('target', 'tflite')}, without {parameter('keep_float')}"
+    cure = f"Quantize these too ({quantized}), or leave them out of the model"
     return UnsupportedModelError(name, f"{parts} no form in TFLite: {'; '.join(listed)}", cure)
 
 

@@ -22,6 +22,11 @@ from calib8.program.instructions import Float
 from calib8.tflite.graph import Option
 
 
+def has_operator(op: str) -> bool:
+    """Whether a node of this ONNX operator can be float in a TFLite file, with the usual attributes."""
+    return op in WRITE or op == "Constant"
+
+
 def float_nodes(builder: Builder, step: Float) -> None:
     """All nodes of a Float instruction, or none of them.
 
@@ -32,7 +37,7 @@ def float_nodes(builder: Builder, step: Float) -> None:
     graph = model.graph
     arrays = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     nodes = _computed(model, arrays)
-    foreign = [node for node in nodes if node.op_type not in WRITE]
+    foreign = [node for node in nodes if not has_operator(node.op_type)]
     if foreign:
         listed = ", ".join(f"{node.name or node.output[0]} ({node.op_type})" for node in foreign)
         raise NoFormError(f"no operator for the float nodes {listed}")

@@ -14,7 +14,8 @@ import numpy as np
 
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
-from calib8.tasks.judges.interface import I64, Array, told
+from calib8.requests import fit_fields
+from calib8.tasks.judges.interface import I64, Array, output_of, told
 from calib8.tensors import shape_text
 
 
@@ -60,9 +61,14 @@ class ClassJudge:
     output: int = 0
     task: ClassVar[str] = "classify"
 
+    def __post_init__(self) -> None:
+        """Checks types."""
+        fit_fields(self)
+
     def read(self, outputs: Sequence[Array], name: str) -> tuple[int, ...]:
         """The five best classes, best first; see ``Judge``."""
-        scores = class_scores(outputs[self.output]) if -len(outputs) <= self.output < len(outputs) else None
+        cure = "Give a ClassJudge that says which output it is"
+        scores = class_scores(output_of(outputs, self.output, name, cure))
         if scores is None or len(scores) != 1:
             problem = f"output {self.output} is not a row of class scores"
             raise DataError(name, problem, "Give a ClassJudge that says which output is")

@@ -15,7 +15,8 @@ import numpy as np
 
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
-from calib8.tasks.judges.interface import Array, told
+from calib8.requests import fit_fields
+from calib8.tasks.judges.interface import Array, output_of, told
 from calib8.tensors import shape_text
 
 Line = tuple[int, ...]
@@ -47,16 +48,33 @@ class CtcJudge:
     characters: tuple[str, ...] | None = None
     task: ClassVar[str] = "ctc"
 
+    def __post_init__(self) -> None:
+        """Checks types; a text stands for its characters."""
+        given: object = self.characters
+        if isinstance(given, str):
+            object.__setattr__(self, "characters", tuple(given))
+        fit_fields(self)
+
     def read(self, outputs: Sequence[Array], name: str) -> Line:
         """The line; see ``Judge``."""
-        array = outputs[self.output] if -len(outputs) <= self.output < len(outputs) else np.empty(0)
+        array = output_of(outputs, self.output, name, "Give a CtcJudge that says which output it is")
         scores = _scores(array)
         if scores is None and _are_numbers(array):
             return line_of(array.reshape(-1).astype(np.int64), self.blank)
         if scores is None:
             problem = f"output {self.output} holds no scores of characters per step"
             raise DataError(name, problem, "Give a CtcJudge that says which output does")
+        self._check_alphabet(scores.shape[1], name)
         return greedy_line(scores, self.blank)
+
+    def _check_alphabet(self, wide: int, name: str) -> None:
+        """Refuses a blank or characters of another alphabet than the output's, of ``wide`` characters."""
+        if not -wide <= self.blank < wide:
+            problem = f"the output has {wide} characters, and no number {self.blank} for the blank"
+            raise DataError(name, problem, f"Give a CtcJudge with blank=0 … {wide - 1}, or -1 for the last")
+        if self.characters is not None and len(self.characters) != wide:
+            problem = f"the output has {wide} characters, and the CtcJudge has {len(self.characters)}"
+            raise DataError(name, problem, "Give one for each of its numbers, the blank's included")
 
     def line(self, text: str, name: str) -> Line:
         """A labelled text as numbers of characters.

@@ -8,19 +8,23 @@ coordinates  [1, k, c] or [1, k·c], the first two of each: x, y         one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from calib8.errors import DataError, UsageError
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
+from calib8.requests import fit_fields
 from calib8.tasks.judges.boxes import areas
 from calib8.tasks.judges.decode_boxes import detections
-from calib8.tasks.judges.detection_heads import DetectionHead, cell_count
-from calib8.tasks.judges.interface import F64, Array
+from calib8.tasks.judges.detection_heads import DetectionHead, cell_counts
+from calib8.tasks.judges.interface import F64, Array, output_of
 from calib8.tensors import shape_text
+
+Layout: TypeAlias = Literal["columns", "maps", "coordinates"]
+LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 
 COLUMNS: Final = {136: 2, 196: 2, 212: 2, 10: 2, 63: 3, 51: 3, 1404: 3, 1434: 3, 195: 5}
 """Numbers per point of flat outputs of known networks: faces of 5, 68, 98, 106, 468 and 478 points, hands,
@@ -28,6 +32,9 @@ people."""
 
 _FAR: Final = 1e9
 """Pixels; no picture is as large."""
+
+COARSEST: Final = 9
+"""The fewest rows and columns of maps that are read without a ``PointHead``: fewer hardly place a point."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +50,25 @@ class PointHead:
         nms: IoU above which the weaker of two boxes goes, with ``columns``.
     """
 
-    layout: Literal["columns", "maps", "coordinates"]
+    layout: Layout
     output: int = 0
     each: int = 3
     swapped: bool = False
     size: tuple[int, int] = (0, 0)
     nms: float = 0.7
+
+    def __post_init__(self) -> None:
+        """Checks types, and that the layout is known.
+
+        Raises:
+            UsageError: a field of another type, an unknown layout, or less than two numbers per point.
+        """
+        fit_fields(self)
+        if self.layout not in LAYOUTS:
+            raise UsageError(f"layout {self.layout}", "is unknown", one_of(self.layout, LAYOUTS))
+        if self.each < 2:
+            problem = "are too few for a point"
+            raise UsageError(f"PointHead(each={self.each})", problem, "Give 2 for x and y, 3 with a score")
 
 
 @dataclass(frozen=True)
@@ -72,10 +92,7 @@ def poses(outputs: Sequence[Array], head: PointHead, name: str) -> Poses:
     Raises:
         DataError: the output has another shape than the head.
     """
-    if not -len(outputs) <= head.output < len(outputs):
-        problem = f"the model has {len(outputs)} outputs, and no number {head.output}"
-        raise DataError(name, problem, "Mend the PointHead")
-    array = outputs[head.output]
+    array = output_of(outputs, head.output, name, "Mend the PointHead")
     if head.layout == "columns":
         return _columns(array, head, name)
     points = _from_maps(array, head) if head.layout == "maps" else _coordinates(array, head)
@@ -122,22 +139,26 @@ def _coordinates(array: Array, head: PointHead) -> F64 | None:
     return table[:, 1::-1] if head.swapped else table[:, :2]
 
 
-def find_point_head(names: Sequence[str], outputs: Sequence[Array], size: tuple[int, int]) -> PointHead:
+def find_point_head(
+    names: Sequence[str], outputs: Sequence[Array], size: tuple[int, int], posed: Collection[str] = ()
+) -> PointHead:
     """The first output that holds points.
 
     Args:
         names: of the outputs.
         outputs: of the float model for one sample.
         size: height and width of the model's input in pixels.
+        posed: names of those of which the graph shows boxes, scores and points in columns.
 
     Raises:
         UsageError: there is none that is known.
     """
+    counts = cell_counts(size)
     for index, array in enumerate(outputs):
         inner = array.shape[1:]
         if array.dtype.kind != "f" or array.ndim < 2 or len(array) != 1:
             continue
-        if array.ndim == 3 and inner[1] == cell_count(size) and inner[0] > 5:
+        if array.ndim == 3 and inner[0] > 5 and (names[index] in posed or inner[1] in counts):
             each = 3 if (inner[0] - 5) % 3 == 0 else 2
             return PointHead("columns", index, each, size=size)
         if array.size == max(inner) and array.size in COLUMNS:
@@ -145,8 +166,10 @@ def find_point_head(names: Sequence[str], outputs: Sequence[Array], size: tuple[
         if inner[-1] in (2, 3) and array.size // inner[-1] == max(inner[:-1], default=0):
             swapped = array.ndim == 4 and inner[0] == 1 and inner[2] == 3  # MoveNet: y, x, score
             return PointHead("coordinates", index, inner[-1], swapped, size)
-        if array.ndim == 4 and min(inner[1:]) > 8:
+        if array.ndim == 4 and min(inner[1:]) >= COARSEST:
             return PointHead("maps", index, size=size)
     listed = ", ".join(f"{name} {shape_text(a.shape)}" for name, a in zip(names, outputs, strict=True))
+    if any(array.ndim == 4 and min(array.shape[2:]) < COARSEST for array in outputs):
+        listed += f" (maps of fewer than {COARSEST} rows or columns are too coarse)"
     cure = "From Python give a PointHead that says what the outputs are, or a judge of your own"
     raise UsageError(parameter("task", "keypoints"), f"outputs {listed}: none is known to hold points", cure)

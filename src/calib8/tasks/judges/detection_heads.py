@@ -149,6 +149,13 @@ def cells(size: tuple[int, int], stride: int) -> F64:
     return np.stack([across, down], axis=1).astype(np.float64)
 
 
+def cell_counts(size: tuple[int, int]) -> frozenset[int]:
+    """Cells of three or more neighbouring strides of 4, 8 … 64: the rows of detectors with such levels."""
+    each = [len(cells(size, stride)) for stride in (4, *STRIDES)]
+    ends = range(3, len(each) + 1)
+    return frozenset(sum(each[first:end]) for end in ends for first in range(end - 2))
+
+
 def cell_count(size: tuple[int, int]) -> int:
     """Cells of ``FIRST_STRIDES`` together: the rows of a detector without anchors."""
     return sum(len(cells(size, stride)) for stride in FIRST_STRIDES)

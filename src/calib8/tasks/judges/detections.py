@@ -18,11 +18,12 @@ import numpy as np
 
 from calib8.errors import DataError
 from calib8.number_texts import count
+from calib8.requests import fit_fields
 from calib8.tasks.judges.average_precision import AREAS, Sided
 from calib8.tasks.judges.boxes import areas, overlaps
 from calib8.tasks.judges.decode_boxes import Detections, detections
 from calib8.tasks.judges.detection_heads import DetectionHead
-from calib8.tasks.judges.interface import F64, I64, Array, Flags, told
+from calib8.tasks.judges.interface import F64, I64, Array, Flags, check_head, told
 from calib8.tasks.judges.objects import WHOLE, ObjectRecord, Truths, compared, precisions
 
 MOST_PER_CLASS: Final = 100
@@ -65,6 +66,11 @@ class DetectionJudge:
     overlap: float = 0.5
 
     task: ClassVar[str] = "detect"
+
+    def __post_init__(self) -> None:
+        """Checks types."""
+        check_head(self, self.head, DetectionHead)
+        fit_fields(self)
 
     def read(self, outputs: Sequence[Array], name: str) -> Detections:
         """Boxes after NMS; see ``Judge``."""

@@ -17,7 +17,8 @@ import numpy as np
 
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
-from calib8.tasks.judges.interface import F64, I64, Array, mean, told
+from calib8.requests import fit_fields
+from calib8.tasks.judges.interface import F64, I64, Array, mean, output_of, told
 from calib8.tensors import shape_text
 
 _STEPS: Final = 4000
@@ -52,12 +53,14 @@ class EmbeddingJudge:
     threshold: float | None = None
     task: ClassVar[str] = "embed"
 
+    def __post_init__(self) -> None:
+        """Checks types."""
+        fit_fields(self)
+
     def read(self, outputs: Sequence[Array], name: str) -> F64:
         """Direction float64 [d]; see ``Judge``."""
-        if not -len(outputs) <= self.output < len(outputs):
-            problem = f"the model has {len(outputs)} outputs, and no number {self.output}"
-            raise DataError(name, problem, "Give the index of the embedding")
-        values = np.asarray(outputs[self.output], np.float64).reshape(-1)
+        array = output_of(outputs, self.output, name, "Give the index of the embedding")
+        values = np.asarray(array, np.float64).reshape(-1)
         length = float(np.sqrt(np.sum(values * values))) if np.all(np.isfinite(values)) else 0.0
         return values / length if length > 0.0 else np.zeros_like(values)
 

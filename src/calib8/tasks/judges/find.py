@@ -83,7 +83,7 @@ def find_judge(
         mask = find_mask_head(names, outputs, _known_size(feeds))
         return MaskJudge(replace(mask, output=places[mask.output]))
     if task == "keypoints":
-        points = find_point_head(names, outputs, picture_size(feeds, task))
+        points = find_point_head(names, outputs, picture_size(feeds, task), _posed(meaning))
         if points.layout != "columns" and meaning is not None:
             check_whole(task, meaning, _KINDS[task])
         return KeypointJudge(replace(points, output=places[points.output]))
@@ -124,6 +124,22 @@ def _told_outputs(task: str, names: Sequence[str], meaning: Meaning) -> list[int
         return [list(names).index(told[0].pieces[0].output)]
     unused = {branch.pieces[0].output for branch in whole if branch.kind == "unused"}
     return [place for place, name in enumerate(names) if name not in unused]
+
+
+def _posed(meaning: Meaning | None) -> list[str]:
+    """Outputs [1, 5 + c·k, n] of boxes, one score and points, as the graph or the user has it."""
+    found = dict[str, dict[tuple[int | None, int, int], Kind]]()
+    for branch in () if meaning is None else meaning.branches:
+        for piece in branch.pieces:
+            kinds = found.setdefault(piece.output, {})
+            kinds[piece.axis, piece.first, piece.last] = branch.kind
+    return [
+        output
+        for output, kinds in found.items()
+        if kinds.get((1, 0, 4)) == "boxes"
+        and kinds.get((1, 4, 5)) in ("scores", "objectness")
+        and any(kind == "keypoints" and place[:2] == (1, 5) for place, kind in kinds.items())
+    ]
 
 
 def _check_telling(task: str, names: Sequence[str], outputs: Sequence[Array]) -> None:

@@ -19,8 +19,10 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calib8.errors import DataError
+from calib8.errors import DataError, UsageError
+from calib8.number_texts import count
 from calib8.parameters import parameter
+from calib8.type_texts import a_type
 
 Array: TypeAlias = npt.NDArray[Any]
 F64: TypeAlias = npt.NDArray[np.float64]
@@ -61,6 +63,34 @@ FIGURES: Final[dict[str, tuple[str, bool]]] = {
     "least_score": ("least score", False),
 }
 """Figure → what it is called, and whether it is a share, 0 … 1, that is shown in per cent."""
+
+
+def output_of(outputs: Sequence[Array], place: int, name: str, cure: str) -> Array:
+    """The output that a judge reads.
+
+    Args:
+        outputs: of the model for one sample.
+        place: its index; negative ones count from the end.
+        name: of the sample, subject of the error.
+        cure: what to do where there is none.
+
+    Raises:
+        DataError: there is none.
+    """
+    if -len(outputs) <= place < len(outputs):
+        return outputs[place]
+    raise DataError(name, f"the model has {count(len(outputs), 'output')}, and no number {place}", cure)
+
+
+def check_head(judge: object, head: object, kind: type) -> None:
+    """Refuses what is no head of a judge.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if not isinstance(head, kind):
+        cure = f"Give such as {type(judge).__name__}({kind.__name__}(…))"
+        raise UsageError("head", f"is {a_type(head)}, not a {kind.__name__}", cure)
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from calib8.errors import DataError
+from calib8.errors import DataError, UsageError
+from calib8.requests import fit_fields
 from calib8.tasks.judges.average_precision import Sided
 from calib8.tasks.judges.decode_points import PointHead, Poses, poses
-from calib8.tasks.judges.interface import F64, Array, Flags, mean, told
+from calib8.tasks.judges.interface import F64, Array, Flags, check_head, mean, told
 from calib8.tasks.judges.objects import ObjectRecord, Truths, compared, precisions
 
 MOST: Final = 20
@@ -79,6 +80,17 @@ class KeypointJudge:
     sigmas: tuple[float, ...] | None = None
     task: ClassVar[str] = "keypoints"
 
+    def __post_init__(self) -> None:
+        """Checks types.
+
+        Raises:
+            UsageError: a field of another type, or a σ that is none.
+        """
+        check_head(self, self.head, PointHead)
+        fit_fields(self)
+        if self.sigmas is not None and not all(0.0 < one < np.inf for one in self.sigmas):
+            raise UsageError("sigmas", f"are {list(self.sigmas)}, not all above 0", "Give one σ per point")
+
     def read(self, outputs: Sequence[Array], name: str) -> Poses:
         """Objects, best score first; see ``Judge``."""
         return poses(outputs, self.head, name)
@@ -97,7 +109,7 @@ class KeypointJudge:
         """Matches objects with the truth's.
 
         Raises:
-            DataError: labels of more or fewer points than the model has.
+            DataError: labels of more or fewer points than the model has, or not one σ for each.
         """
         own, wanted = answer.points.shape[1], truth.points.shape[1]
         if len(truth.points) and own != wanted:
@@ -114,6 +126,9 @@ class KeypointJudge:
 
     def _sigmas(self, count: int) -> F64:
         if self.sigmas is not None:
+            if len(self.sigmas) != count:
+                problem = f"are {len(self.sigmas)} for {count} points"
+                raise DataError("sigmas", problem, "Give a KeypointJudge with one σ per point")
             return np.asarray(self.sigmas, np.float64)
         return np.array(PEOPLE) if count == len(PEOPLE) else np.full(count, OTHERS)
 

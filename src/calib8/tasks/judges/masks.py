@@ -20,7 +20,8 @@ import numpy as np
 
 from calib8.errors import DataError, UsageError
 from calib8.parameters import parameter
-from calib8.tasks.judges.interface import I64, Array, told
+from calib8.requests import fit_fields
+from calib8.tasks.judges.interface import I64, Array, check_head, output_of, told
 from calib8.tensors import shape_text
 
 _MOST_CLASSES: Final = 0xFFFF
@@ -49,6 +50,17 @@ class MaskHead:
     axis: int | None = 0
     threshold: float | None = None
     classes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Checks types, and that the axis is one.
+
+        Raises:
+            UsageError: a field of another type, or an axis that no map has.
+        """
+        fit_fields(self)
+        if self.axis is not None and not -3 <= self.axis < 3:
+            cure = "Give 0 for [1, C, H, W], 2 for [1, H, W, C]"
+            raise UsageError(f"MaskHead(axis={self.axis})", "is none of the 3 axes behind the batch", cure)
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,10 @@ class MaskJudge:
     head: MaskHead
     task: ClassVar[str] = "segment"
 
+    def __post_init__(self) -> None:
+        """Checks that there is a head."""
+        check_head(self, self.head, MaskHead)
+
     @property
     def first_class(self) -> int:
         """The first one that counts: not the background of a map with a threshold."""
@@ -92,10 +108,7 @@ class MaskJudge:
     def read(self, outputs: Sequence[Array], name: str) -> I64:
         """Map of classes int64 [H, W]; see ``Judge``."""
         head = self.head
-        if not -len(outputs) <= head.output < len(outputs):
-            problem = f"the model has {len(outputs)} outputs, and no number {head.output}"
-            raise DataError(name, problem, "Mend the MaskHead")
-        array = outputs[head.output]
+        array = output_of(outputs, head.output, name, "Mend the MaskHead")
         scores = array[0] if array.ndim > 2 and len(array) == 1 else array
         if head.axis is None and scores.ndim == 3 and 1 in (scores.shape[0], scores.shape[2]):
             scores = scores[0] if scores.shape[0] == 1 else scores[:, :, 0]
