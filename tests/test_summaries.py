@@ -22,6 +22,10 @@ SPATIAL = onnx_model(
     "float[1,3,6,6,6] x", "float[1,4,2,2,2] y", "c = Conv(x, w) r = Relu(c) y = Conv(r, v)",
     {"w": normal(8, 3, 3, 3, 3, seed=1), "v": normal(4, 8, 3, 3, 3, seed=2)},
 )  # fmt: skip
+GROUPED = onnx_model(
+    "float[1,4,4,4,4] x", "float[1,4,9,9,9] y", "y = ConvTranspose<group=2, strides=[2,2,2]>(x, w)",
+    {"w": normal(4, 2, 3, 3, 3, seed=1)},
+)  # fmt: skip
 BETWEEN_CODES = onnx_model(
     "float[1,4,8,8] x", "float[1,4] y",
     """c = Conv(x, w) e = Erf(c) d = Conv(e, w) s = ReduceSum<keepdims=0>(d, axes) y = MatMul(s, m)""",
@@ -107,8 +111,8 @@ def layers_of(proto: onnx.ModelProto) -> dict[str, tuple[int, int]]:
 
 
 def test_both_sides_are_told() -> None:
-    text = quantized(SPATIAL, "onnxruntime").summary()
-    assert text.startswith("2 of 2 Conv quantized; 2 float in calib8's engine because only two-dimensional")
+    text = quantized(GROUPED, "onnxruntime").summary()
+    assert text.startswith("1 of 1 ConvTranspose quantized; 1 float in calib8's engine because it has groups")
     text = quantized(BETWEEN_CODES, "onnxruntime").summary()
     assert "1 of 2 other ops quantized; 1 without codes of its own" in text
     assert "1 without codes of its own, integers in calib8's engine (ReduceSum)" in text

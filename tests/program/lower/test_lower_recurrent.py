@@ -198,6 +198,16 @@ def test_what_has_no_form_stays_float_and_says_why() -> None:
         lowered(proto, integer_only=True)
 
 
+@pytest.mark.parametrize("cell", CELLS)
+def test_its_gates_are_no_integers(cell: Cell) -> None:
+    """Who asks for integers alone is told of the float32 inside."""
+    layer = random_layer(np.random.default_rng(11), cell, (3, 1, 4, 4), usual=True)
+    proto = coded(onnx_model(layer), layer)
+    assert not lowered(proto).float_instructions
+    with pytest.raises(UnsupportedModelError, match=rf"\({cell}: its gates and states are float32\)"):
+        lowered(proto, integer_only=True)
+
+
 def test_float_weights_stay_float() -> None:
     layer = random_layer(np.random.default_rng(10), "GRU", (3, 1, 4, 4), usual=True)
     program = lowered(onnx_model(layer))

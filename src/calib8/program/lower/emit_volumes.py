@@ -42,6 +42,7 @@ from calib8.program.lower.volumes import (
     joined,
     padded,
     picked_frames,
+    refuse_sums,
     sizes_of,
     windows_of,
 )
@@ -121,6 +122,7 @@ def _side_by_side(builder: Builder, node: ir.Node, weights: Weights, frames: Fra
     assert isinstance(step, ConvTranspose)
     [target] = step.outputs
     slot, images = builder.slots[target], builder.slots[frames.image.slot].shape[0]
+    refuse_sums(slot)
     shape, parts = (images, *slot.shape[2:]), list[int]()
     for place in range(kernel):
         made = builder.slot(replace(slot, name=f"{slot.name}/frame{place}", shape=shape))

@@ -14,7 +14,17 @@ import onnx_ir as ir
 
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.ops.questions import is_standard
-from calib8.program.instructions import Add, AveragePool, Instruction, MatMul, Mean, Mul, Sub, Weighted
+from calib8.program.instructions import (
+    Add,
+    AveragePool,
+    Instruction,
+    MatMul,
+    Mean,
+    Mul,
+    Recurrent,
+    Sub,
+    Weighted,
+)
 from calib8.program.lower import emit_norms
 from calib8.program.lower.builder import Builder, values_read
 from calib8.program.lower.canonical import canonical_qdq
@@ -182,6 +192,8 @@ def _refuse_unknown_operators(model: ir.Model) -> None:
 
 def _refuse_float(draft: Draft, model: ir.Model) -> None:
     listed = [text for step in draft.floats for text in described(draft.builder, step)]
+    cells = [step for step in draft.steps if isinstance(step, Recurrent)]
+    listed += [f"'{step.name}' ({step.cell}: its gates and states are float32)" for step in cells]
     if listed:
         raise UnsupportedModelError(
             model.graph.name or "model",

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.model.graph import ints_attribute
 from calib8.program.instructions import Gather, Instruction, Pad, Reshape
 from calib8.program.lower.builder import Builder, Ports
@@ -217,8 +218,12 @@ def as_volume(builder: Builder, name: str, slot: int) -> None:
         builder: the program; its last step writes ``slot``.
         name: of the Reshape.
         slot: of five axes, channels last.
+
+    Raises:
+        NoFormError: it holds sums with a scale per channel, which nothing moves.
     """
     volume = builder.slots[slot]
+    refuse_sums(volume)
     count, frames, *sizes = volume.shape
     shape = (count * frames, *sizes)
     images = builder.slot(
@@ -227,3 +232,9 @@ def as_volume(builder: Builder, name: str, slot: int) -> None:
     step = builder.steps[-1]
     builder.steps[-1] = replace(step, outputs=(images,))
     builder.steps.append(Reshape(name, (images,), (slot,)))
+
+
+def refuse_sums(volume: Slot) -> None:
+    """Raises NoFormError of sums with a scale per channel: a move carries one."""
+    if volume.scales.size > 1:
+        raise NoFormError("no quantizer reads its result, whose channels have scales of their own")
