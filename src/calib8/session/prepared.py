@@ -225,7 +225,9 @@ def opened_plan(plan: Plan, name: str, profile: str | None, integer_only: bool) 
         UsageError: another profile than its own.
         UnsupportedModelError: ``integer_only`` although it is not.
     """
-    check_fixed(name, plan.profile, plan.float_nodes, profile, integer_only)
+    steps = zip(plan.rows, plan.step_names, strict=True)
+    cells = dict.fromkeys(step for row, step in steps if row.opcode == RECURRENT)
+    check_fixed(name, plan.profile, [*cells, *plan.float_nodes], profile, integer_only)
     return Opened(name, plan.profile, plan_specs(plan.inputs), plan_specs(plan.outputs), plan=plan)
 
 
@@ -238,6 +240,10 @@ def refuse_outputs(outputs: Sequence[str] | None) -> None:
     if outputs is not None:
         problem = "can be chosen of TFLite models only"
         raise UsageError("outputs", problem, "Leave them out; run() takes the names of those wanted")
+
+
+RECURRENT: Final = "recurrent"
+"""Opcode of the only step whose products are integers and whose gates are float32."""
 
 
 def check_fixed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from onnx import TensorProto, helper
 from qdq_nets import lowered, steps
 from recurrent_cells import Layer, onnx_model, random_layer, random_sequences
 
-from calib8 import UnsupportedModelError
+from calib8 import InferenceSession, UnsupportedModelError
 from calib8.engine.compile import compile_program
 from calib8.program.instructions import Recurrent
 from calib8.program.ops.cells import Cell
@@ -199,13 +200,18 @@ def test_what_has_no_form_stays_float_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_its_gates_are_no_integers(cell: Cell) -> None:
-    """Who asks for integers alone is told of the float32 inside."""
+def test_its_gates_are_no_integers(cell: Cell, tmp_path: Path) -> None:
+    """Who asks for integers alone is told of the float32 inside: by the model, a program and a plan."""
     layer = random_layer(np.random.default_rng(11), cell, (3, 1, 4, 4), usual=True)
     proto = coded(onnx_model(layer), layer)
     assert not lowered(proto).float_instructions
     with pytest.raises(UnsupportedModelError, match=rf"\({cell}: its gates and states are float32\)"):
         lowered(proto, integer_only=True)
+    program, plan = lowered(proto, "single"), tmp_path / "cell.c8"
+    InferenceSession(program).save(plan)
+    for held in (program, plan):
+        with pytest.raises(UnsupportedModelError, match="is not integer only, it has nodes without"):
+            InferenceSession(held, integer_only=True)
 
 
 def test_float_weights_stay_float() -> None:
