@@ -50,7 +50,7 @@ def test_a_table_has_the_ranges_that_the_engine_needs() -> None:
 def test_the_engine_computes_all_ops_that_some_targets_compute() -> None:
     rows = {"LayerNormalization", "RMSNormalization", "LpNormalization"}
     assert rows | {"InstanceNormalization", "GroupNormalization", "ReduceL2"} == TARGET_OPS
-    assert CALIB8.computes == TARGET_OPS | PAIR_OPS and PAIR_OPS == {"Div"}
+    assert CALIB8.computes == TARGET_OPS | PAIR_OPS and "Div" in PAIR_OPS
 
 
 FLOATS: dict[str, tuple[str, dict[str, Array], str]] = {
