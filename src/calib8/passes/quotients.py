@@ -3,8 +3,8 @@
     a ─────────────────────────► Div(a, ·) ─► y
     b ─► Add ε, Max ε, Sqrt … ─► ·
 
-A target that divides codes takes the divisor through a table, in which such functions cost nothing. Codes between
-them would make divisors of 0 of small ones: there are none.
+A target that divides codes takes the divisor through a table, in which such functions cost nothing. There are
+no codes between them, which would make divisors of 0 of small ones.
 """
 
 from __future__ import annotations
