@@ -3,7 +3,7 @@
     python benchmarks/same_bits.py [--networks resnet18,torchvision:vgg11,…] [--exporters torchscript]
         [--size 96] [--json FILE] [--page docs/conformance.md]
 
-Every network is exported, quantized for ONNX Runtime, for the engine and for TFLite, and run on the same images:
+Every network is exported, quantized for ONNX Runtime, the engine and TFLite, and run on the same images:
 
     QDQ file      native engine beside ONNX Runtime (optimized, unoptimized) and beside the NumPy reference
     calib8        the same for the target calib8, whose files ONNX Runtime computes in float in part

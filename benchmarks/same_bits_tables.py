@@ -39,9 +39,9 @@ step is 1/255 of the range of the output; "last bits" means less than a thousand
 the parts of the program that ONNX Runtime runs. The column `calib8` is about the target of that name: the
 share of the multiply-accumulates that are of codes, the float parts, and how far the engine lies from ONNX
 Runtime, which computes normalizations, quotients and products of two activations of such a file in float.
-"Trace" says whether `calib8.training.prepare` traces the module. "First codes apart" is about the first tensor that
-unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty if none
-does.
+"Trace" says whether `calib8.training.prepare` traces the module. "First codes apart" is about the first
+tensor that unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty
+if none does.
 
 {table}
 

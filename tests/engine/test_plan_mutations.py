@@ -308,7 +308,7 @@ def test_a_quotient_out_of_range_is_refused(profile: Profile, changes: dict[str,
     [
         ("onnx", {"kind": 4}, "an unknown reduction"),
         ("onnx", {"rescale.kind": 0}, "makes no codes"),
-        ("single", {"rescale.kind": 2}, "a length rounded twice"),
+        ("single", {"rescale.kind": 2}, "a length of two roundings"),
         ("single", {"rescale.shift": 1 << 40}, "a step leaves its buffer"),
     ],
 )

@@ -113,7 +113,7 @@ void check_step(const Reduce& step, Limits& limits) {
   limits.writes(step.target_buffer, step.target_offset, box(step.outer_sizes, step.target_strides));
   if (step.kind == Reduce::kLargest || step.kind == Reduce::kSmallest) return;
   require(step.rescale.kind != Rescale::kNone, "a mean or a length that makes no codes");
-  require(step.kind == Reduce::kMean || step.rescale.kind != Rescale::kDouble, "a length rounded twice");
+  require(step.kind == Reduce::kMean || step.rescale.kind != Rescale::kDouble, "a length of two roundings");
   check_rescale(step.rescale, limits, 1);
 }
 

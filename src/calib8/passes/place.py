@@ -205,13 +205,11 @@ def _why_no_function(node: ir.Node, scheme: QuantScheme, feeds_weights: set[ir.N
     if is_one or node.op_type not in FUNCTION_OPS:
         return ""
     of_two = node.op_type in PAIR_OPS & scheme.computes and len(list(activation_inputs(node))) == 2
-    if of_two and node in feeds_weights:
-        return ""
     if not scheme.joins_pointwise:
         return COMPUTED_IN_FLOAT
     if node not in feeds_weights:
         return "it is post-processing behind the last weighted layer"
-    return "it is not a function of one tensor"
+    return "" if of_two else "it is not a function of one tensor"
 
 
 def _holds_function_ops(function: TensorFunction) -> bool:

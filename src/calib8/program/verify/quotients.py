@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from calib8.fixedpoint import MAX_SHIFT, MIN_SHIFT
 from calib8.program import rules
-from calib8.program.instructions import Div
 from calib8.program.ops.step import Step
 from calib8.program.verify.ranges import MULTIPLIER_MAX, check_range
 
@@ -19,7 +18,6 @@ CODES: Final = 256
 
 
 def _check_float(step: Step, rule: rules.FloatQuotient) -> None:
-    _check_whose(step)
     for slot, scale in ((step.inputs[0], rule.lhs), (step.output, rule.output)):
         if slot.scale != scale:
             problem = f'has the scale {scale!r} for "{slot.name}", whose scale is {slot.scale!r}'
@@ -30,17 +28,11 @@ def _check_float(step: Step, rule: rules.FloatQuotient) -> None:
 
 
 def _check_fixed(step: Step, rule: rules.FixedQuotient) -> None:
-    _check_whose(step)
     _check_table(step, rule.multiplier, "multipliers")
     _check_table(step, rule.shift, "shifts")
     magnitude = np.abs(rule.multiplier.astype(np.int64))
     check_range(step, "multiplier", magnitude[magnitude != 0], MULTIPLIER_MIN, MULTIPLIER_MAX)
     check_range(step, "shift", rule.shift, MIN_SHIFT, MAX_SHIFT)
-
-
-def _check_whose(step: Step) -> None:
-    if not isinstance(step.instruction, Div):
-        raise step.error("has a rule of Div", "Give it one of its own")
 
 
 def _check_table(step: Step, table: npt.NDArray[Any], what: str) -> None:
