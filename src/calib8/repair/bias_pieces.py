@@ -21,7 +21,7 @@ from calib8.model.graph import Names, constant
 from calib8.ops.questions import quantizes
 from calib8.repair.coded_layers import CodedLayer
 
-WIDE: Final = 1 << 25
+WIDE: Final = 1 << 23
 """Bytes of float32 in all runs, of a wide layer's output; more runs twice."""
 
 
