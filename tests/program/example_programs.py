@@ -186,9 +186,20 @@ def pairs(profile: Profile) -> dict[str, Program]:
             rescale=rescale(profile),
             **clamp,
         ),
+        "Div": single(op.Div, [a, b], y, profile, rule=quotient(profile), **clamp),
         "Maximum": single(op.Maximum, [a, codes("b", 3, 1)], y, profile),
         "Minimum": single(op.Minimum, [a, codes("b", 3, 1)], y, profile),
     }
+
+
+def quotient(profile: Profile) -> rules.QuotientRule:
+    """Of codes of scale 0.05 by codes of 0.025 that are 3 above their lowest, and a little more."""
+    divisor = (0.025 * (np.arange(256) - 3) + 0.0625).astype(np.float32)
+    if profile == "onnx":
+        return rules.FloatQuotient(HALF, HALF, divisor)
+    factors, shifts = np.frexp(1 / divisor.astype(np.float64))
+    multiplier = np.clip(np.rint(factors * (1 << 31)), -(1 << 31) + 1, (1 << 31) - 1)
+    return rules.FixedQuotient(multiplier.astype(np.int32), shifts.astype(np.int32))
 
 
 def singles(profile: Profile) -> dict[str, Program]:
@@ -226,6 +237,15 @@ def singles(profile: Profile) -> dict[str, Program]:
             op.AveragePool, [image], pooled, profile, **pool, count_pads=False, rule=average[profile], **clamp
         ),
         "Mean": single(op.Mean, [image], codes("y", 1, 4), profile, axes=(1, 2), rescale=mean, **clamp),
+        "ReduceL2": single(
+            op.ReduceL2,
+            [image],
+            codes("y", 1, 7, 1, 1),
+            profile,
+            axes=(3, 2),
+            rescale=length(profile),
+            **clamp,
+        ),
         "ReduceMax": single(op.ReduceMax, [image], codes("y", 1, 1, 1, 4), profile, axes=(2, 1)),
         "ReduceMin": single(op.ReduceMin, [image], codes("y", 1, 7, 6), profile, axes=(3,)),
         "ArgMax": single(op.ArgMax, [x], plain("y", 2, 1, dtype="int64"), profile, axis=1, last=False),
@@ -235,6 +255,13 @@ def singles(profile: Profile) -> dict[str, Program]:
         "Constant": constant(profile),
         "GroupNorm": group_norm(profile),
     }
+
+
+def length(profile: Profile) -> rules.Rescale:
+    """Of a length of some hundred steps of the input."""
+    if profile == "onnx":
+        return rules.FloatRescale(floats(0.25))
+    return fixed(1, "away" if profile == "tflite" else "single", shift=-1)
 
 
 def softmax(profile: Profile) -> Program:

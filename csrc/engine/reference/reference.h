@@ -16,6 +16,7 @@ void reference_requantize(const Requantize& step, const Memory& memory, Part par
 void reference_add(const Add& step, const Memory& memory, Part part);
 void reference_add_sums(const AddSums& step, const Memory& memory, Part part);
 void reference_mul(const Mul& step, const Memory& memory, Part part);
+void reference_div(const Div& step, const Memory& memory, Part part);
 void reference_extreme(const Extreme& step, const Memory& memory, Part part);
 void reference_lookup(const Lookup& step, const Memory& memory, Part part);
 void reference_max_pool(const MaxPool& step, const Memory& memory, Part part);

@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from calib8.profiles import PROFILES as PROFILES
 from calib8.profiles import Profile as Profile
+from calib8.program.quotient_rules import FixedQuotient as FixedQuotient
+from calib8.program.quotient_rules import FloatQuotient as FloatQuotient
+from calib8.program.quotient_rules import QuotientRule as QuotientRule
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]

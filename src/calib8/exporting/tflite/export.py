@@ -74,6 +74,8 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.ArgMax: pools.arg_extreme,
     op.ArgMin: pools.arg_extreme,
     op.Softmax: pools.softmax,
+    op.ReduceL2: pools.normalized,
+    op.Div: elementwise.quotient,
     op.LayerNorm: pools.normalized,
     op.GroupNorm: pools.normalized,
     op.Recurrent: layers.recurrent,
