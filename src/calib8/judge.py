@@ -120,7 +120,7 @@ def evaluate(
             checked_path(model, "models")
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     settings = Settings(reading.threads, profile, integer_only)
-    with as_files(models, example_inputs) as files:
+    with as_files(models, example_inputs, reading.fix) as files:
         found = _evaluated(
             files.paths, reading, purpose, runtime, settings, label_offset, judge, callback_of(progress)
         )
@@ -335,14 +335,15 @@ def preflight(
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
     from calib8.analysis.second_opinion import second_opinion
+    from calib8.model.fix_inputs import with_fixed
     from calib8.model.graph import graph_inputs
     from calib8.model.load import load_model, naming_file
     from calib8.passes.prepare import refuse_unsupported
 
-    original = load_model(as_model(model, example_inputs))
+    reading = requested(Reading, words, data, field="data")
+    original = load_model(with_fixed(as_model(model, example_inputs), reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
-    reading = requested(Reading, words, data, field="data")
     samples = PREFLIGHT_SAMPLES if reading.samples is None else reading.samples
     dataset = replace(reading, samples=samples).opened(graph_inputs(original))
     pieces = list(batches(dataset, 1, reading.threads))

@@ -27,6 +27,7 @@ from calib8.errors import UsageError
 from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
 from calib8.int8_model import int8_model, judged_model, other_tables, repaired_candidate, with_spots
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.graph import graph_inputs
 from calib8.model.load import kept_open, load_model
 from calib8.modules.given import Module, as_model
@@ -328,7 +329,7 @@ def _with_ranges(
     others = {} if asked.ranges.method is not None else other_tables(calibration, start, meaning)
     done = repaired_candidate(
         start, wanted, calibration.dataset, others, meaning, threads, progress, kept=calibration.kept,
-        original=load_model(model) if wanted.names else None,
+        original=load_model(with_fixed(model, asked.reading.fix)) if wanted.names else None,
     )  # fmt: skip
     preprocess = _used(calibration, asked.reading.preprocess)
     result = judged_model(int8_model(start, done, prepared, preprocess, {}), meaning, threads)

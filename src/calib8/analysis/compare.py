@@ -94,7 +94,7 @@ def compare(
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     settings = _settings(runtime, reading.threads, profile, integer_only)
     refuse_module(int8, "int8")
-    pair = open_pair(as_model(fp32, example_inputs), int8)
+    pair = open_pair(as_model(fp32, example_inputs), int8, reading.fix)
     meaning = purpose.meaning(analysable(pair.fp32))
     dataset = opened_for(pair, reading)
     with closing(batches(dataset, 1, 1)) as pieces:

@@ -23,6 +23,7 @@ from calib8.data.batches import batches
 from calib8.data.reading import BatchWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import UnsupportedModelError
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.graph import constant, graph_inputs
 from calib8.model.load import load_model
 from calib8.model.runtime import Arrays, open_session
@@ -104,7 +105,7 @@ def observe(
     """
     reading = requested(Reading, words, data, field="data")
     threads = reading.threads
-    original = load_model(path)
+    original = load_model(with_fixed(path, reading.fix))
     dataset = replace(reading, labels=None).opened(graph_inputs(original))
     if pairs:
         check_qdq(original, os.fspath(path))

@@ -20,6 +20,7 @@ from calib8.data.reading import NOTHING_READ, Reading
 from calib8.data.samples import Dataset
 from calib8.data.shards import Shard, one_shard
 from calib8.errors import TableError, UnsupportedModelError, UsageError
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.fix_sizes import fits, fix_sizes
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import ModelSource, load_model, naming_file
@@ -61,7 +62,7 @@ def open_data(
     Raises:
         Calib8Error: what can be wrong with model, data or options.
     """
-    original = load_model(model)
+    original = load_model(with_fixed(model, reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
     found = reading.opened(graph_inputs(original), elsewhere=True)
@@ -159,7 +160,7 @@ def prepare_for_table(
         UnsupportedModelError: an axis other than the batch is free, and nothing says how long it is.
         Calib8Error: what can be wrong with model or data.
     """
-    original = load_model(model)
+    original = load_model(with_fixed(model, reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
     specs, made_up = graph_inputs(original), reading.data is None

@@ -25,7 +25,7 @@ from calib8.cli.headings import (
     TARGET,
     option,
 )
-from calib8.cli.pairs import pairs_of
+from calib8.cli.pairs import fixed_values, pairs_of
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
@@ -98,6 +98,13 @@ _MAP_CURE: Final = "Write it like --input-map image=jpg, each input once"
 InputMapOption = Annotated[list[str] | None, option(DATA, "--input-map", "INPUT=COLUMN", _MAP_HELP)]
 
 
+_FIX_HELP: Final = (
+    "Value that an input of the float model always has, such as sr=16000; the model has no such input any "
+    "more. May be given several times."
+)
+FixOption = Annotated[list[str] | None, option(DATA, "--fix", "INPUT=VALUE", _FIX_HELP)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
     """How much of the data is read, and how; None: not given."""
@@ -113,6 +120,7 @@ class ReadingOptions:
     threads: ThreadsOption = None
     skip_bad: SkipBadOption = False
     input_map: InputMapOption = None
+    fix: FixOption = None
 
     def of(
         self, data: str | None, preprocess: Preprocess | None = None, labels: Path | None = None
@@ -120,13 +128,14 @@ class ReadingOptions:
         """The request that these options and those beside them are.
 
         Raises:
-            UsageError: a count below 1, a column that is none.
+            UsageError: a count below 1, a column that is none, a value that is no number.
         """
         from calib8.data.reading import Reading
 
         return Reading(
             data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad,
             input_map=pairs_of("--input-map", self.input_map or (), "INPUT=COLUMN", _MAP_CURE) or None,
+            fix=fixed_values(self.fix),
         )  # fmt: skip
 
     @property

@@ -14,6 +14,7 @@ from calib8.cli.choices import JUDGES
 from calib8.cli.headings import DATA, PROMISE, RESULTS, SEARCH, option
 from calib8.cli.options import (
     DataOption,
+    FixOption,
     GivenRangesOption,
     InputMapOption,
     LabelsOption,
@@ -103,13 +104,15 @@ class SampleOptions:
     threads: ThreadsOption = None
     skip_bad: SkipBadOption = False
     input_map: InputMapOption = None
+    fix: FixOption = None
 
     @property
     def reading(self) -> ReadingOptions:
         """The options that other commands share."""
         return ReadingOptions(
-            samples=self.samples, threads=self.threads, skip_bad=self.skip_bad, input_map=self.input_map
-        )
+            samples=self.samples, threads=self.threads, skip_bad=self.skip_bad, input_map=self.input_map,
+            fix=self.fix,
+        )  # fmt: skip
 
 
 _BUDGET_HELP: Final = "Time for all runs together, such as 90s, 10m or 1h. Default: as long as it takes."
