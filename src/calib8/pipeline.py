@@ -17,6 +17,7 @@ from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.range_choice import RangeChoice, RangeWords
 from calib8.calibration.source import Model, Source, open_data, open_statistics, prepare_for_table
 from calib8.calibration.statistics import Statistics
+from calib8.calibration.streaming import opened_for
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
@@ -363,7 +364,7 @@ def _with_table(
     floats = prepared.nodes_called(asked.repair.keep_float)
     unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
     looked_at = reading.data is not None and wanted
-    dataset = reading.opened(graph_inputs(original)) if looked_at else None
+    dataset = opened_for(original, reading) if looked_at else None
     candidate = Candidate(prepared.model, table, scheme, floats, asked.ranges.power_of_two)
     start = with_spots(candidate, asked.repair.spots, unranged)
     meaning = asked.purpose.meaning(prepared.model)

@@ -125,3 +125,26 @@ def check_states(
     if states and len(states) == len(reads):
         cure = f"One input at least is no state; {either('state={}', '--state none')} carries nothing"
         raise UsageError(parameter("state"), "leaves no input to be fed", cure)
+
+
+def state_sizes(
+    states: Iterable[TensorSpec], fed: Iterable[TensorSpec], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Sizes of states beside other inputs: a free size is that of the axis of the same name, else 1.
+
+    Args:
+        states: the inputs that are states.
+        fed: the other inputs.
+        shapes: sizes of these, by name.
+    """
+    named: dict[str, int] = {}
+    for spec in fed:
+        for size, own in zip(spec.shape or (), shapes[spec.name], strict=False):
+            if isinstance(size, str):
+                named.setdefault(size, own)
+    return {
+        spec.name: tuple(
+            size if isinstance(size, int) else named.get(size or "", 1) for size in spec.shape or ()
+        )
+        for spec in states
+    }

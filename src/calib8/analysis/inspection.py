@@ -169,7 +169,7 @@ def inspect(
     path = os.fspath(checked_path(model, "model"))
     check_model_file(path, ANY_MODEL)
     reading = requested(Reading, words, data, field="data")
-    check_used(replace(reading, fix=None, threads=NOTHING_READ.threads), "data")
+    check_used(replace(reading, fix=None, state=None, threads=NOTHING_READ.threads), "data")
     asked = _Asked(target, program, profile, integer_only, shapes, until, reading, avx2_safety)
     if claims_to_be_plan(path):
         return _plan(path, asked)

@@ -25,7 +25,7 @@ from calib8.cli.headings import (
     TARGET,
     option,
 )
-from calib8.cli.pairs import fixed_values, pairs_of
+from calib8.cli.pairs import declared_states, fixed_values, pairs_of
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
@@ -102,6 +102,11 @@ _FIX_HELP: Final = (
     "Value that an input of the float model always has, such as sr=16000; the model has no such input any "
     "more. May be given several times."
 )
+_STATE_HELP: Final = (
+    "Of a streaming model: input that reads in the next frame what OUTPUT gave in this one; may be given "
+    "several times. none: there are none. Default: told by names and layers."
+)
+StateOption = Annotated[list[str] | None, option(DATA, "--state", "INPUT=OUTPUT", _STATE_HELP)]
 FixOption = Annotated[list[str] | None, option(DATA, "--fix", "INPUT=VALUE", _FIX_HELP)]
 
 
@@ -121,6 +126,7 @@ class ReadingOptions:
     skip_bad: SkipBadOption = False
     input_map: InputMapOption = None
     fix: FixOption = None
+    state: StateOption = None
 
     def of(
         self, data: str | None, preprocess: Preprocess | None = None, labels: Path | None = None
@@ -135,7 +141,7 @@ class ReadingOptions:
         return Reading(
             data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad,
             input_map=pairs_of("--input-map", self.input_map or (), "INPUT=COLUMN", _MAP_CURE) or None,
-            fix=fixed_values(self.fix),
+            fix=fixed_values(self.fix), state=declared_states(self.state),
         )  # fmt: skip
 
     @property

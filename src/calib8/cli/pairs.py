@@ -58,3 +58,16 @@ def _number(word: str, cure: str) -> bool | int | float:
         except ValueError:
             continue
     raise UsageError("--fix", f"'{word}' is no number", cure)
+
+
+def declared_states(given: Iterable[str] | None) -> dict[str, str] | None:
+    """Input → output that feeds it in the next frame; empty for ``none``, None where nothing is given.
+
+    Raises:
+        UsageError: one is no pair, or an input comes twice.
+    """
+    listed = list(given or ())
+    if listed == ["none"]:
+        return {}
+    cure = "Write it like --state h=hn, each input once, or --state none"
+    return pairs_of("--state", listed, "INPUT=OUTPUT", cure) or None

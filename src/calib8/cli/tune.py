@@ -25,6 +25,7 @@ from calib8.cli.options import (
     ReadingOptions,
     ReportOptions,
     SkipBadOption,
+    StateOption,
     ThreadsOption,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
@@ -105,13 +106,14 @@ class SampleOptions:
     skip_bad: SkipBadOption = False
     input_map: InputMapOption = None
     fix: FixOption = None
+    state: StateOption = None
 
     @property
     def reading(self) -> ReadingOptions:
         """The options that other commands share."""
         return ReadingOptions(
             samples=self.samples, threads=self.threads, skip_bad=self.skip_bad, input_map=self.input_map,
-            fix=self.fix,
+            fix=self.fix, state=self.state,
         )  # fmt: skip
 
 

@@ -37,6 +37,9 @@ class Reading(Request):
         transform: is called with every item that the data yield, and returns one that can be read.
         fix: input name → the value that it always has, a number or an array. It becomes a constant of the
             model, which has no such input any more.
+        state: of a streaming model: input → output that feeds it in the next frame; samples are frames in
+            their order then, and an array ``reset`` beside them is 1 where a stream begins, else 0. None: as
+            the model has stored it, or as names and layers tell; an empty mapping: none.
 
     Raises:
         UsageError: a count below 1, a preset that does not exist, shapes beside data.
@@ -53,6 +56,7 @@ class Reading(Request):
     input_map: InputMap | None = None
     transform: Transform | None = None
     fix: Mapping[str, Any] | None = None
+    state: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Checks what can be checked without the data."""
@@ -113,6 +117,7 @@ class SampleWords(TypedDict, total=False):
     input_map: InputMap | None
     transform: Transform | None
     fix: Mapping[str, Any] | None
+    state: Mapping[str, str] | None
 
 
 class LabelWords(TypedDict, total=False):

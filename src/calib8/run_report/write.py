@@ -15,13 +15,13 @@ from calib8.analysis.evaluation import Evaluation
 from calib8.analysis.model_bytes import model_bytes_on_disk
 from calib8.analysis.model_pair import Model
 from calib8.analysis.runtimes import is_float_model
+from calib8.calibration.streaming import opened_for
 from calib8.data.fed import Fed, fed_from
 from calib8.data.reading import NOTHING_READ, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import Calib8Error, UsageError
 from calib8.files import atomic_output
 from calib8.model.fix_inputs import with_fixed
-from calib8.model.graph import graph_inputs
 from calib8.model.load import ModelSource, load_model
 from calib8.model.metadata import PREFIX
 from calib8.outcomes import Quantization
@@ -124,7 +124,7 @@ class Asked:
         original = load_model(with_fixed(inputs_of, reading.fix))
         if reading.preprocess is None:
             reading = replace(reading, preprocess=stored_preprocess(stored_in))
-        return replace(reading, labels=None).opened(graph_inputs(original))
+        return opened_for(original, replace(reading, labels=None))
 
     def seen(
         self, fp32: Model, int8: Model, dataset: Dataset | None, compared: Comparison | None = None,

@@ -24,7 +24,7 @@ from calib8.errors import DataError, UsageError
 from calib8.forks import ForkLock
 from calib8.session.ports import Array, NodeArg, fitting_feeds, fitting_results, node_arg
 from calib8.session.prepared import Prepared
-from calib8.tensors import TensorSpec, shape_text
+from calib8.tensors import TensorSpec, shape_text, state_sizes
 
 Ready: TypeAlias = "Callable[[Mapping[str, tuple[int, ...]]], Prepared]"
 """What runs these shapes, by input name."""
@@ -163,15 +163,15 @@ class Stream:
             cure = "Leave it out; set_state begins elsewhere, and a session with state={} carries nothing"
             raise DataError(states.name, problem, cure)
         feeds = fitting_feeds(states.name, states.fed, input_feed)
-        sizes = _state_sizes(states, feeds)
+        shapes = {name: array.shape for name, array in feeds.items()}
+        sizes = state_sizes(states.carried, states.fed, shapes)
         values = self._values
         for name, shape in sizes.items() if values is not None else ():
             if values is not None and values[name].shape != shape:
                 problem = f"the state '{name}' is {shape_text(values[name].shape)}, and these inputs need "
                 cure = "Feed what has the sizes of the frames before, or reset() for another stream"
                 raise DataError(states.name, f"{problem}{shape_text(shape)}", cure)
-        shapes = {name: array.shape for name, array in feeds.items()} | sizes
-        prepared = self._ready({spec.name: shapes[spec.name] for spec in states.inputs})
+        prepared = self._ready({spec.name: (shapes | sizes)[spec.name] for spec in states.inputs})
         values = _initial(prepared.states, states.carried, sizes) if values is None else values
         every = {**feeds, **values}
         return _Call(prepared, {spec.name: every[spec.name] for spec in states.inputs})
@@ -239,21 +239,6 @@ class Streaming(ABC):
             cure = "Declare them: state={'input': 'output'}"
             raise UsageError(self._states.name, "has no states that a session carries", cure)
         return self._stream
-
-
-def _state_sizes(states: States, feeds: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
-    """Sizes of the states for these inputs: a free size is that of the axis of the same name, else 1."""
-    named: dict[str, int] = {}
-    for spec in states.fed:
-        for size, own in zip(spec.shape or (), feeds[spec.name].shape, strict=False):
-            if isinstance(size, str):
-                named.setdefault(size, own)
-    return {
-        spec.name: tuple(
-            size if isinstance(size, int) else named.get(size or "", 1) for size in spec.shape or ()
-        )
-        for spec in states.carried
-    }
 
 
 def _initial(
