@@ -142,9 +142,8 @@ def state_sizes(
         for size, own in zip(spec.shape or (), shapes[spec.name], strict=False):
             if isinstance(size, str):
                 named.setdefault(size, own)
-    return {
-        spec.name: tuple(
-            size if isinstance(size, int) else named.get(size or "", 1) for size in spec.shape or ()
-        )
-        for spec in states
-    }
+
+    def known(size: int | str | None) -> int:
+        return size if isinstance(size, int) else named.get(size or "", 1)
+
+    return {spec.name: tuple(map(known, spec.shape or ())) for spec in states}

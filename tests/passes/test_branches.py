@@ -69,7 +69,8 @@ def test_a_branch_inside_a_branch_is_resolved_too() -> None:
 
 
 def test_what_is_left_names_the_inputs_that_decide_it() -> None:
-    proto = chosen_by("m = Mul(rate, factor) c = Equal(m, k)", "float[N,K] x, int64 rate, int64 factor, int64 z")
+    inputs = "float[N,K] x, int64 rate, int64 factor, int64 z"
+    proto = chosen_by("m = Mul(rate, factor) c = Equal(m, k)", inputs)
     sample = {"x": ROWS, "rate": np.array(2), "factor": np.array(3), "z": np.array(1)}
     with pytest.raises(UnsupportedModelError) as caught:
         prepare(load_model(proto), sample)

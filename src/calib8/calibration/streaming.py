@@ -5,8 +5,8 @@
             stream begins
 
 The float model runs once over all frames, in their order. From then on a frame is a sample like any other:
-its states are inputs with known values, so that ranges, repairs and verdicts see what a stream puts into them,
-and samples may be chosen, batched and held back in any order.
+its states are inputs with known values, so that ranges, repairs and verdicts see what a stream puts into
+them, and samples may be chosen, batched and held back in any order.
 """
 
 from __future__ import annotations
