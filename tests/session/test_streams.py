@@ -179,7 +179,7 @@ def test_declared_states_that_cannot_be_and_sessions_without_states() -> None:
     ):
         with pytest.raises(UsageError, match=told):
             opened(state=state)
-    with pytest.raises(UsageError, match="state is 'h=hn'"):
+    with pytest.raises(UsageError, match="state: is 'h=hn'"):
         opened(state="h=hn")
     for call in ("reset", "get_state", "stream"):
         with pytest.raises(UsageError, match="has no states"):
