@@ -112,3 +112,15 @@ def test_a_quantized_model_carries_what_was_found(tmp_path: Path) -> None:
     assert again.model.metadata_props["calib8.state"] == '{"state": "stateN"}'
     none = calib8.quantize(tmp_path / "a.onnx", table=table, target="calib8", state={})
     assert "calib8.state" not in none.model.metadata_props
+
+
+def test_the_state_of_a_recurrent_layer_stays_float32() -> None:
+    made = calib8.quantize(streaming(), {"x": normal(40, FRAME, seed=9)}, target="calib8", effort="fast")
+    why = {one.node: one.reason for one in made.placement.decisions if not one.quantized}
+    [joined] = [node for node in made.model.graph if node.outputs[0].name == "stateN"]
+    assert why[joined.name or ""] == "it hands on a state, which stays float32"
+    last = [value.producer() for value in joined.inputs if value is not None]
+    assert [node.op_type for node in last if node is not None] == [
+        "LSTM",
+        "LSTM",
+    ]  # nothing rounds on the way
