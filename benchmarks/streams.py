@@ -3,7 +3,8 @@
     python benchmarks/streams.py FOLDER --minutes 10 --json streams.json
 
 FOLDER holds silero_vad.onnx (in the PyPI package silero-vad), dtln_model_1.onnx and dtln_model_2.onnx.
-Networks are quantized for the target calib8 with some speech that espeak-ng makes, and judged on other speech. FP32 runs in ONNX Runtime, int8 in calib8's engine.
+Networks are quantized for the target calib8 with some speech that espeak-ng makes, and judged on other
+speech. FP32 runs in ONNX Runtime, int8 in calib8's engine.
 
 silero_vad   frames of 512 samples behind the 64 before them; its decision: the probability is above 0.5
 DTLN         frames of 512 samples, hop 128: a mask of the spectrum's magnitude, then a filter of the frame

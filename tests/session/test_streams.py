@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stream_nets import FRAME, UNITS, Array, normal, quantized
 
 import calib8
 from calib8.engine.plan import PlanState
@@ -18,6 +17,7 @@ from calib8.errors import Calib8Error, DataError, ModelError, UsageError
 from calib8.program.file import load_program, save_program
 from calib8.program.program import State
 from calib8.program.verify import verify
+from stream_nets import FRAME, UNITS, Array, normal, quantized
 
 STREAMS = [normal(12, 1, FRAME, seed=seed) for seed in range(20, 28)]
 PAIRS = {"state": "stateN"}

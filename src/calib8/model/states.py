@@ -162,7 +162,7 @@ def _begun(layers: Iterable[ir.Node]) -> dict[str, set[ir.Node]]:
     for node in layers:
         for place in FIRST_STATES:
             value = node.inputs[place] if place < len(node.inputs) else None
-            for source in () if value is None else _moved_from(value):
+            for source in () if value is None else moved_from(value):
                 if source.is_graph_input():
                     found.setdefault(source.name or "", set()).add(node)
     return found
@@ -172,7 +172,7 @@ def _ended(model: ir.Model, layers: set[ir.Node]) -> dict[str, set[ir.Node]]:
     """Graph output → recurrent layers whose last states it holds, and nothing else."""
     found: dict[str, set[ir.Node]] = {}
     for value in model.graph.outputs:
-        sources = [one for one in _moved_from(value) if one.const_value is None]
+        sources = [one for one in moved_from(value) if one.const_value is None]
         nodes = {node for one in sources if (node := one.producer()) is not None and node in layers}
         last = all(one.producer() in layers and one.index() in LAST_STATES for one in sources)
         if sources and last:
@@ -180,7 +180,7 @@ def _ended(model: ir.Model, layers: set[ir.Node]) -> dict[str, set[ir.Node]]:
     return found
 
 
-def _moved_from(value: ir.Value) -> Iterator[ir.Value]:
+def moved_from(value: ir.Value) -> Iterator[ir.Value]:
     """Where values come from, behind ops that only hand them on; sizes and indices apart."""
     producer = value.producer()
     if producer is None or producer.op_type not in MOVES:
@@ -189,4 +189,4 @@ def _moved_from(value: ir.Value) -> Iterator[ir.Value]:
     read = producer.inputs if producer.op_type == "Concat" else producer.inputs[:1]
     for one in read:
         if one is not None:
-            yield from _moved_from(one)
+            yield from moved_from(one)

@@ -27,6 +27,7 @@ from calib8.passes.free_sizes import (
     keep_true_sizes,
     stated_shapes,
 )
+from calib8.passes.fuse_cells import fuse_cells
 from calib8.passes.fuse_layer_norm import fuse_layer_norm
 from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
@@ -50,6 +51,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     remove_identities,
     plain_pads,
     remove_no_ops,
+    fuse_cells,
     fold_pads,
     fuse_hard_swish,
     fuse_layer_norm,
