@@ -83,8 +83,6 @@ def test_what_is_wrong_with_frames_is_told() -> None:
     bad[3] = {"x": FRAMES[:1, :4]}
     with pytest.raises(DataError, match="1×4"):
         read(bad)
-    found = read(bad, skip_bad=True)
-    assert len(found) == 9 and np.any(found[3]["state"])
 
 
 def test_frames_of_other_sizes_without_a_mark_are_refused() -> None:
@@ -106,7 +104,7 @@ def test_a_quantized_model_carries_what_was_found(tmp_path: Path) -> None:
     assert [one.name for one in calib8.InferenceSession(tmp_path / "q.onnx").get_states()] == ["state"]
     [_, codes] = calib8.evaluate([tmp_path / "a.onnx", tmp_path / "q.onnx"], frames)
     assert codes.sqnr_db is not None and codes.sqnr_db > 20
-    assert calib8.compare(tmp_path / "a.onnx", tmp_path / "q.onnx", frames).sqnr_db > 20
+    assert calib8.compare(tmp_path / "a.onnx", tmp_path / "q.onnx", frames).outputs.sqnr_db > 20
     table = calib8.calibrate(tmp_path / "a.onnx", frames).table
     again = calib8.quantize(tmp_path / "a.onnx", table=table, target="calib8", state={"state": "stateN"})
     assert again.model.metadata_props["calib8.state"] == '{"state": "stateN"}'

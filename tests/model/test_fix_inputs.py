@@ -82,5 +82,5 @@ def test_the_whole_way_from_quantize_to_a_run_and_its_figures(tmp_path: Path) ->
     floats, codes = calib8.evaluate([path, tmp_path / "q.onnx"], data, fix=fix)
     assert floats.model == str(path)
     assert codes.sqnr_db is not None and codes.sqnr_db > 25
-    assert calib8.compare(path, tmp_path / "q.onnx", data, fix=fix).sqnr_db > 25
+    assert calib8.compare(path, tmp_path / "q.onnx", data, fix=fix).outputs.sqnr_db > 25
     assert [spec.name for spec in calib8.inspect(path, fix=fix).model.inputs] == ["x"]  # type: ignore[union-attr]

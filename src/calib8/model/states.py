@@ -149,8 +149,8 @@ def _by_layers(
         for name, nodes in sides.items():
             found.setdefault(frozenset(nodes), []).append(name)
     pairs = {}
-    for nodes, names in begun.items():
-        others = ended.get(nodes, [])
+    for same, names in begun.items():
+        others = ended.get(same, [])
         if len(names) == len(others) == 1 and may_be_alike(reads[names[0]], writes[others[0]]):
             pairs[names[0]] = others[0]
     return pairs

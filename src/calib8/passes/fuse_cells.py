@@ -98,6 +98,8 @@ def _cell(split: ir.Node) -> _Cell | None:
     if sorted(kind or "" for kind in kinds) != ["Sigmoid", "Sigmoid", "Sigmoid", "Tanh"]:
         return None
     known = {gate.outputs[0]: place for place, gate in enumerate(gates) if gate is not None}
+    if not all(map(sole_consumer, known)):
+        return None
     new = kinds.index("Tanh")
     entered = _multiplied(gates[new])
     first = None if entered is None else _other(entered, gates[new], known)

@@ -141,8 +141,8 @@ class InferenceSession(Streaming):
         self._cache: OrderedDict[_Key, _Ready] = OrderedDict()
         self._last: tuple[_Key, _Ready | None] = (), None  # read without the lock: it is one object
         if all(map(is_static, self._all_inputs)):
-            outputs = self._one_sample().prepared.outputs
-            super().__init__(self._states._replace(outputs=outputs))
+            known = self._one_sample().prepared.outputs
+            super().__init__(self._states._replace(outputs=known))
             self.outputs = self._states.given
         elif (integer_only or opened.at_once) and all(one_sample(s) is not None for s in self._all_inputs):
             self._one_sample()  # what must be refused is refused here
