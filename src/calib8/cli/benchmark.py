@@ -11,12 +11,13 @@ import typer
 
 from calib8.cli.choices import BENCHMARKED
 from calib8.cli.headings import PROGRAM, RUNTIME, option
-from calib8.cli.options import SHAPE_HELP, FixOption, ReportOptions
+from calib8.cli.options import SHAPE_HELP, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.pairs import fixed_values
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import breakdown_document, say_breakdown, timing_document, timing_table
+from calib8.cli.stream_options import FixOption
 from calib8.cli.terminal import open_terminal
 from calib8.cli.tracking import LogOptions
 from calib8.errors import UsageError

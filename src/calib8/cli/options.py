@@ -26,6 +26,7 @@ from calib8.cli.headings import (
     option,
 )
 from calib8.cli.pairs import declared_states, fixed_values, pairs_of
+from calib8.cli.stream_options import FixOption, StateOption
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
@@ -78,12 +79,9 @@ SpotOption = Annotated[
     typer.Option("--spot", metavar="TENSOR", show_default=False, help=_SPOT_HELP, rich_help_panel=TARGET),
 ]
 
-
 _BATCH_HELP: Final = (
     "Samples per run; no result depends on it. Default: 1, for calibration what serves the model best."
 )
-
-
 ThreadsOption = Annotated[
     int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
 ]
@@ -96,18 +94,6 @@ _MAP_HELP: Final = (
 )
 _MAP_CURE: Final = "Write it like --input-map image=jpg, each input once"
 InputMapOption = Annotated[list[str] | None, option(DATA, "--input-map", "INPUT=COLUMN", _MAP_HELP)]
-
-
-_FIX_HELP: Final = (
-    "Value that an input of the float model always has, such as sr=16000; the model has no such input any "
-    "more. May be given several times."
-)
-_STATE_HELP: Final = (
-    "Of a streaming model: input that reads in the next frame what OUTPUT gave in this one; may be given "
-    "several times. none: there are none. Default: told by names and layers."
-)
-StateOption = Annotated[list[str] | None, option(DATA, "--state", "INPUT=OUTPUT", _STATE_HELP)]
-FixOption = Annotated[list[str] | None, option(DATA, "--fix", "INPUT=VALUE", _FIX_HELP)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,8 +219,6 @@ _RANGE_HELP: Final = (
     "'NAME=scale:S' or 'NAME=scale:S,ZEROPOINT'; * and ? stand for anything. May be given several times; "
     "the last match counts."
 )
-
-
 PowerOfTwoOption = Annotated[bool, option(RANGES, "--power-of-two", None, _POWER_OF_TWO_HELP)]
 GivenRangesOption = Annotated[list[str] | None, option(RANGES, "--range", "NAME=…", _RANGE_HELP)]
 

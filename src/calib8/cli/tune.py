@@ -14,7 +14,6 @@ from calib8.cli.choices import JUDGES
 from calib8.cli.headings import DATA, PROMISE, RESULTS, SEARCH, option
 from calib8.cli.options import (
     DataOption,
-    FixOption,
     GivenRangesOption,
     InputMapOption,
     LabelsOption,
@@ -25,7 +24,6 @@ from calib8.cli.options import (
     ReadingOptions,
     ReportOptions,
     SkipBadOption,
-    StateOption,
     ThreadsOption,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
@@ -35,6 +33,7 @@ from calib8.cli.quantize import WeightsOption
 from calib8.cli.render import plain_table, say_sizes
 from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import look_at_data
+from calib8.cli.stream_options import FixOption, StateOption
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
 from calib8.errors import PromiseError
