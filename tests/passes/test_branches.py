@@ -75,7 +75,7 @@ def test_what_is_left_names_the_inputs_that_decide_it() -> None:
     with pytest.raises(UnsupportedModelError) as caught:
         prepare(load_model(proto), sample)
     assert "decided by the inputs 'rate', 'factor'." in str(caught.value)
-    assert "fix={'rate': VALUE, 'factor': VALUE}" in str(caught.value)
+    assert "fix={'rate': 'VALUE', 'factor': 'VALUE'}" in str(caught.value)
     with pytest.raises(UnsupportedModelError, match="decided by the input 'factor'"):
         prepare(load_model(with_fixed(proto, {"rate": 1})), {**sample})
 

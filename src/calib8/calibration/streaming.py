@@ -27,7 +27,7 @@ from calib8.errors import DataError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.runtime import open_session
 from calib8.model.states import states_of
-from calib8.parameters import parameter
+from calib8.parameters import either, parameter
 from calib8.tensors import TensorSpec, shape_text, state_sizes
 
 RESET: Final = "reset"
@@ -71,7 +71,9 @@ def _frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorS
         if found.elsewhere is None:
             return found
         problem = "are gone through by other machines, and the frames of a stream follow each other"
-        raise UsageError(parameter("data"), problem, f"Give the data themselves, or {parameter('state', {})}")
+        raise UsageError(
+            parameter("data"), problem, f"Give the data themselves, or {either('state={}', '--state none')}"
+        )
     told: Exception | None = None
     reading = for_several_openings(reading)
     for specs in ((*fed, MARKS), every, fed):

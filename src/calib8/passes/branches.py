@@ -17,7 +17,7 @@ import onnx_ir as ir
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import label, size_name
 from calib8.ops.groups import CONTROL_FLOW, OF_SHAPES
-from calib8.parameters import either
+from calib8.parameters import entries
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -86,9 +86,8 @@ def _undecided(folded: ir.Model, original: ir.Model) -> UnsupportedModelError:
     if not found:
         return UnsupportedModelError(name, problem, "Export it with the condition fixed (one branch)")
     decide = ("input" if len(found) == 1 else "inputs") + " " + ", ".join(f"'{one}'" for one in found)
-    python = ", ".join(f"'{one}': VALUE" for one in found)
-    typed = " ".join(f"--fix {one}=VALUE" for one in found)
-    cure = f"If the same branch is always taken, say so: {either(f'fix={{{python}}}', typed)}"
+    fixed = entries("fix", dict.fromkeys(found, "VALUE"))
+    cure = f"If the same branch is always taken, say so: {fixed}"
     return UnsupportedModelError(name, f"{problem}; decided by the {decide}", cure)
 
 
