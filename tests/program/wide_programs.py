@@ -121,7 +121,7 @@ WIDE: dict[tuple[str, Profile], Program] = {
 """(What, profile) → a sound program of one instruction."""
 
 NARROW = [
-    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "GroupNorm", "LayerNorm", "MatMul"),
+    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "GroupNorm", "IntegerLstm", "LayerNorm", "MatMul"),
     *("Maximum", "Mean", "Minimum", "Recurrent", "ReduceMax", "ReduceMin", "Requantize", "ResizeLinear"),
     "Softmax",
 ]

@@ -23,6 +23,7 @@ from calib8.engine.emit import (
     mat_mul,
     moves,
     pools,
+    integer_lstm,
     recurrent,
     resize,
     softmax,
@@ -54,6 +55,7 @@ EMIT: Final[Emits] = {
     **layer_norm.EMIT,
     **group_norm.EMIT,
     **recurrent.EMIT,
+    **integer_lstm.EMIT,
     **resize.EMIT,
     **moves.EMIT,
     **wide.EMIT,
@@ -102,7 +104,7 @@ def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) ->
     """The plan of all that was emitted."""
     program = out.program
     weights = [step.weight.nbytes for step in program.instructions if isinstance(step, op.Weighted)]
-    cells = (step for step in program.instructions if isinstance(step, op.Recurrent))
+    cells = (step for step in program.instructions if isinstance(step, op.Recurrent | op.IntegerLstm))
     weights += [step.weight.nbytes + step.recurrent.nbytes for step in cells]
     return Plan(
         name=program.name,

@@ -9,7 +9,7 @@
     Sigmoid(v)    1/(1 + e^−|v|) = r/2,   1 − that of v < 0,   ½ of 0
     Tanh(v)       2/(1 + e^−2|v|) − 1 = r − 1 with the sign of v,   0 of 0
 
-1 is 2^15 − 1. Sigmoid lies within 6 · 2^−15 of the exact value, Tanh within 12 · 2^−15. Source: gemmlowp
+1 is 2^15 − 1. Sigmoid lies within 7 · 2^−15 of the exact value, Tanh within 12 · 2^−15. Source: gemmlowp
 (fixedpoint.h), as TensorFlow Lite's integer LSTM uses it.
 """
 

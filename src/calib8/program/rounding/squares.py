@@ -20,6 +20,7 @@ from calib8.fixedpoint import (
     Ints,
     encode_multiplier,
     multiply_double_rounding,
+    rounding_divide_by_power_of_two,
     rounding_doubling_high_multiply,
 )
 from calib8.program.rules import Codes, ScaledSum
@@ -95,7 +96,7 @@ def reciprocal_root(value: int) -> tuple[int, int]:
     while value >= 1 << 29:
         value, quarters = value >> 2, quarters + 1
     pairs = (32 - value.bit_length() - 1) // 2 - 1
-    half = (value << 2 * pairs >> 1) >> 1
+    half = int(rounding_divide_by_power_of_two(value << 2 * pairs >> 1, 1))
     x: Ints = np.asarray(1 << 28, np.int64)
     for _ in range(STEPS):
         square = rounding_doubling_high_multiply(x, x)
