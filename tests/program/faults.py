@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import example_programs as make
+import integer_lstm_faults
 import norm_faults
 import numpy as np
-import integer_lstm_faults
 import recurrent_faults
 from example_programs import EXAMPLES, fixed, floats, ints, plain, single, sums, with_slot, with_step
 from onnx import TensorProto

@@ -18,7 +18,9 @@ def random_integer_lstm(
 ) -> Program:
     """T, N, I and C; half of the layers have peepholes, a norm, coupled gates, a projection, bounds."""
     steps, samples, inputs, units = sizes
-    coupled, seeing, normed, projected, time_first = (rng.integers(0, 2, 5) * (not plain)).astype(bool).tolist()
+    coupled, seeing, normed, projected, time_first = (
+        (rng.integers(0, 2, 5) * (not plain)).astype(bool).tolist()
+    )
     gates = 3 if coupled else 4
     width = int(rng.integers(1, 70)) if projected else units
     h_zero = int(rng.integers(-128, 128))

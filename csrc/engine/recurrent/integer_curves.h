@@ -14,9 +14,7 @@ inline Words inverted(Words a) { return V::xor_bits(a, V::set16(-1)); }
 inline Words chosen(Words mask, Words where_set, Words otherwise) {
   return V::xor_bits(otherwise, V::and_bits(V::xor_bits(where_set, otherwise), mask));
 }
-inline Words with_sign_of(Words size, Words mask) {
-  return V::subtract16(V::xor_bits(size, mask), mask);
-}
+inline Words with_sign_of(Words size, Words mask) { return V::subtract16(V::xor_bits(size, mask), mask); }
 
 // −|a|
 inline Words at_most_zero(Words a) { return with_sign_of(a, inverted(below_zero(a))); }

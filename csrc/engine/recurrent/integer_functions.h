@@ -9,8 +9,8 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-constexpr int32_t kWordOne = INT16_MAX;                     // 1 in Q0.15
-constexpr int32_t kExpOfEighth = 28918, kThird = 10923;     // exp(−⅛) and ⅓ in Q0.15
+constexpr int32_t kWordOne = INT16_MAX;                           // 1 in Q0.15
+constexpr int32_t kExpOfEighth = 28918, kThird = 10923;           // exp(−⅛) and ⅓ in Q0.15
 constexpr int32_t kInverseStart = 23130, kInverseSlope = -15420;  // 48/17 and −32/17 in Q2.13
 constexpr int32_t kLeastPowerOfTwo = -2, kPowersOfTwo = 7;
 constexpr int32_t kExponentials[kPowersOfTwo] = {25520, 19875, 12055, 4435, 600, 11, 0};  // exp(−2^k)
@@ -83,7 +83,8 @@ struct CellFactor {
   for (int i = 0; i < 5; ++i) {
     const int64_t cube = rounding_doubling_high(rounding_doubling_high(x, x), x) * 64;
     const int64_t bounded = clamped(cube, INT32_MIN, INT32_MAX);
-    const int64_t step = rounding_doubling_high((1 << 28) + (1 << 27), x) - rounding_doubling_high(half, bounded);
+    const int64_t step =
+        rounding_doubling_high((1 << 28) + (1 << 27), x) - rounding_doubling_high(half, bounded);
     x = clamped(step * 8, INT32_MIN, INT32_MAX);
   }
   x = rounding_doubling_high(x, 1518500250);  // √½

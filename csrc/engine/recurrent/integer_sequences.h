@@ -6,9 +6,9 @@
 //   void multiply_states(const IntegerLayer&, const IntegerCellScratch&, int64_t first_row, int64_t count)
 //       what the gates of so many samples read: u of the rows from `first_row` on, and the sums of their h
 //   void add_seen(int16_t* gate, const int16_t* c, const int16_t* weights, CellFactor, int64_t words)
-//   void sigmoid(int16_t* gate, int64_t words), void tangent(int16_t* to, const int16_t*, int bits, int64_t words)
-//   void update(const IntegerLayer&, const int16_t* i, f, g, int16_t* c): i is null where gates are coupled
-//   void hidden_codes(const IntegerLayer&, const int16_t* o, const int16_t* tangent, uint8_t* codes)
+//   void sigmoid(int16_t* gate, int64_t words), void tangent(int16_t* to, const int16_t*, int bits, int64_t
+//   words) void update(const IntegerLayer&, const int16_t* i, f, g, int16_t* c): i is null where gates are
+//   coupled void hidden_codes(const IntegerLayer&, const int16_t* o, const int16_t* tangent, uint8_t* codes)
 //   void project(const IntegerLayer&, const IntegerCellScratch&, int64_t count)
 //
 // Everything here has internal linkage: files with other instruction sets include it too.

@@ -17,7 +17,14 @@ namespace calib8::engine {
 struct IntegerLstm {
   static constexpr const char* kName = "integer_lstm";
   static constexpr int64_t kGates = 4, kBlock = 16, kMostProducts = int64_t{1} << 16;
-  enum Factor : int64_t { kWeight = 0, kRecurrent = 4, kPeephole = 8, kNorm = 12, kHidden = 16, kProjection = 17 };
+  enum Factor : int64_t {
+    kWeight = 0,
+    kRecurrent = 4,
+    kPeephole = 8,
+    kNorm = 12,
+    kHidden = 16,
+    kProjection = 17
+  };
   static constexpr int64_t kFactors = 18;
   int64_t time_first, coupled, steps, samples, inputs, units, width;
   int64_t source_buffer, source_offset, target_buffer, target_offset;
@@ -25,8 +32,8 @@ struct IntegerLstm {
   int64_t weight, weight_sum, weight_start;
   int64_t recurrent, recurrent_sum, recurrent_start;
   int64_t factors;
-  int64_t peephole, norm, norm_bias, norm_guard;           // −1: none
-  int64_t cell_bits, cell_clip;                            // clips are 0 for none
+  int64_t peephole, norm, norm_bias, norm_guard;                          // −1: none
+  int64_t cell_bits, cell_clip;                                           // clips are 0 for none
   int64_t projection, projection_sum, projection_start, projection_clip;  // −1: none, width is units
 
   int64_t gates() const { return kGates - coupled; }

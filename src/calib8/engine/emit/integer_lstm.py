@@ -32,9 +32,6 @@ def emit_integer_lstm(work: Work, out: Emitter) -> None:
     source, target = step.inputs[0], work.output
     first, second, inputs = out.slot(source).shape
     times, samples = (first, second) if step.time_first else (second, first)
-    x_zero, h_zero = out.slot(source).zero_point, out.slot(target).zero_point
-    bias = np.zeros_like(step.bias) if step.norm.size else step.bias
-    projected = bool(step.projection.size)
     out.add(
         steps.IntegerLstm(
             time_first=int(step.time_first),
@@ -48,24 +45,12 @@ def emit_integer_lstm(work: Work, out: Emitter) -> None:
             **_place("target", out.place(target)),
             h_zero=out.stored_zero_point(target),
             hidden_zero=step.hidden_zero_point,
-            **_rows(out, "weight", step.weight, bias, x_zero),
-            **_rows(out, "recurrent", step.recurrent, np.zeros_like(bias), h_zero),
+            **_weights(out, step),
             factors=out.constant(_factors(step)),
             peephole=out.constant(_by_gate(step, step.peephole, WITHOUT_G)) if step.peephole.size else NONE,
             **_norm(out, step),
             cell_bits=step.cell_bits,
             cell_clip=step.cell_clip,
-            **(
-                _rows(
-                    out,
-                    "projection",
-                    step.projection[None],
-                    step.projection_bias[None],
-                    -step.hidden_zero_point,
-                )
-                if projected
-                else dict.fromkeys(("projection", "projection_sum", "projection_start"), NONE)
-            ),
             projection_clip=step.projection_clip,
         ),
         work,
@@ -75,6 +60,18 @@ def emit_integer_lstm(work: Work, out: Emitter) -> None:
 
 def _place(name: str, place: tuple[int, int]) -> dict[str, int]:
     return {f"{name}_buffer": place[0], f"{name}_offset": place[1]}
+
+
+def _weights(out: Emitter, step: IntegerLstm) -> dict[str, int]:
+    """Of x, of h and of the projection."""
+    [source], [target] = step.inputs, step.outputs
+    bias = np.zeros_like(step.bias) if step.norm.size else step.bias
+    found = _rows(out, "weight", step.weight, bias, out.slot(source).zero_point)
+    found |= _rows(out, "recurrent", step.recurrent, np.zeros_like(bias), out.slot(target).zero_point)
+    if not step.projection.size:
+        return found | dict.fromkeys(("projection", "projection_sum", "projection_start"), NONE)
+    weight, own = step.projection[None], step.projection_bias[None]
+    return found | _rows(out, "projection", weight, own, -step.hidden_zero_point)
 
 
 def _rows(out: Emitter, name: str, weight: I8, bias: I32, zero_point: int) -> dict[str, int]:

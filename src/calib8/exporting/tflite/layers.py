@@ -24,8 +24,8 @@ from calib8.program.instructions import (
     ConvTranspose,
     DepthwiseConv,
     FullyConnected,
-    MatMul,
     IntegerLstm,
+    MatMul,
     Recurrent,
     Weighted,
 )

@@ -1,9 +1,9 @@
 """LSTM in integers throughout: 8-bit codes of x and h, 16-bit gates and cell, as TFLite has it.
 
-    u_k = sat(M(Σ (x − z_x)·W_k + bias_k, m_k))               of gate k = i, f, g, o;  without bias where a norm is
+    u_k = sat(M(Σ (x − z_x)·W_k + bias_k, m_k))               of gate k = i, f, g, o; no bias where a norm is
     a_k = sat(u_k + M(Σ (h − z_h)·R_k, n_k))                  Q3.12; of a norm what its multipliers say
-    a_k = sat(a_k + M(c·P_k, p_k))                            where there are peepholes: i and f see the old c,
-                                                              o the new one, g none
+    a_k = sat(a_k + M(c·P_k, p_k))                            with peepholes: i and f see the old c, o the new
+                                                              one, g none
     a_k = N_k(a_k)                                            where there is a norm
     i, f, o = Sigmoid(a),   g = Tanh(a);                      i = 32767 − f where gates are coupled
     c = sat(D(f·c, 15) + D(i·g, 15 + b)),   ±clip             c has b integer bits
@@ -171,7 +171,7 @@ def _cell(step: IntegerLstm, read: Ints, c: Ints) -> tuple[Ints, Ints]:
 
 def _gate(step: IntegerLstm, place: int, read: Ints) -> Ints:
     if step.norm.size:
-        read = _normalized(step, place, read)
+        read = normalized(step, place, read)
     tangent = place == step.gates - 2
     return _at(tanh_table(GATE_BITS) if tangent else sigmoid_table(), read)
 
@@ -184,7 +184,7 @@ def _seen(step: IntegerLstm, row: int, read: Ints, c: Ints) -> Ints:
     return _sat(read + multiply_double_rounding(product, by.multiplier[row], by.shift[row]))
 
 
-def _normalized(step: IntegerLstm, place: int, read: Ints) -> Ints:
+def normalized(step: IntegerLstm, place: int, read: Ints) -> Ints:
     """N(a) of a gate, [N, C]."""
     units, by = step.units, step.norm_multipliers
     mean = _towards_zero(read.sum(axis=1) * 1024, units)

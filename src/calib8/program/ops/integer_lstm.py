@@ -1,4 +1,4 @@
-"""The LSTM of integers as an instruction: what fits what, and what it costs; ``integer_cells`` has its formulas."""
+"""The LSTM of integers as an instruction: what fits what, and what it costs; ``integer_cells`` computes it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ def integer_lstm(step: IntegerLstm, operands: Sequence[Operand], output: Slot) -
 
 
 def _shape(step: Step, layer: IntegerLstm) -> tuple[Shape, ...]:
-    for slot in (*step.inputs, *step.outputs):
-        if slot.dtype != "int8" or len(slot.shape) != 3:
-            problem = f'has "{slot.name}", {slot.dtype} of shape {list(slot.shape)}'
-            raise step.error(problem, "Sequences are int8 with 3 axes")
-    first, second, inputs = step.inputs[0].shape
+    source = step.inputs[0]
+    if source.dtype != "int8" or len(source.shape) != 3:
+        problem = f'has "{source.name}", {source.dtype} of shape {list(source.shape)}'
+        raise step.error(problem, "Sequences are int8 with 3 axes")
+    if step.output.dtype != "int8":
+        raise step.error(f'has "{step.output.name}", {step.output.dtype}', "h is int8")
+    first, second, inputs = source.shape
     _check_arrays(step, layer, inputs)
     return ((first, second, layer.width),)
 
@@ -109,7 +111,9 @@ def _check_multipliers(step: Step, layer: IntegerLstm) -> None:
             raise step.error(f"has {by.shift.size} shifts", f"Give one per multiplier: {by.multiplier.size}")
         bad = by.multiplier[(by.multiplier != 0) & (by.multiplier < MULTIPLIER_MIN)]
         if bad.size:
-            raise step.error(f"has the multiplier {bad[0]}", f"Multipliers are 0 or at least {MULTIPLIER_MIN}")
+            raise step.error(
+                f"has the multiplier {bad[0]}", f"Multipliers are 0 or at least {MULTIPLIER_MIN}"
+            )
         wrong = by.shift[(by.shift < MIN_SHIFT) | (by.shift > MAX_SHIFT)]
         if wrong.size:
             raise step.error(f"has the shift {wrong[0]}", f"It must be in {MIN_SHIFT} … {MAX_SHIFT}")
