@@ -1,4 +1,4 @@
-"""The LSTM of integers as an instruction: what fits what, and what it costs; ``integer_cells`` computes it."""
+"""The LSTM of integers as an instruction: what fits what, what it costs; ``integer_cells`` computes it."""
 
 from __future__ import annotations
 
