@@ -198,7 +198,8 @@ def normalized(step: IntegerLstm, place: int, read: Ints) -> Ints:
 
 
 def _towards_zero(values: Ints, divisor: int) -> Ints:
-    return np.sign(values) * (np.abs(values) // divisor)
+    result: Ints = np.sign(values) * (np.abs(values) // divisor)
+    return result
 
 
 def _wrapped(values: Ints) -> Ints:
