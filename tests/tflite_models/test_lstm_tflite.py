@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cases_lstm import Sizes, Traits, lstm, random_lstm
-from single_op import CASES, assert_same_bits
+from single_op import CASES, assert_same_bits, random_codes
 
+from calib8.analysis.litert import LiteRtModel
 from calib8.errors import UnsupportedModelError
 from calib8.program.instructions import IntegerLstm
 from calib8.program.lower_tflite.lower import lower_tflite
+from calib8.session import InferenceSession
 from calib8.tflite.graph import Graph
 from calib8.tflite.read import parse
 from calib8.tflite.write import serialize
@@ -140,3 +143,45 @@ def test_peepholes_beside_a_narrower_projection_are_refused_where_litert_mixes_s
     assert_same_bits(rng, lstm(rng, sizes, traits), runs=1)
     with pytest.raises(UnsupportedModelError, match="peepholes of 6 units and a projection to 5"):
         lower_tflite(lstm(rng, sizes, replace(traits, time_major=True)))
+
+
+def test_every_sample_begins_with_states_of_zero(tmp_path: Path) -> None:
+    """Also in LiteRT, whose interpreter would carry them on from call to call."""
+    graph = lstm(np.random.default_rng(3), SIZES)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(serialize(graph))
+    x, y = (graph.tensors[place].name for place in (graph.inputs[0], graph.outputs[0]))
+    feeds = {x: random_codes(np.random.default_rng(4), (2, 4, 5), "int8")}
+    runs = [LiteRtModel(path, "litert-reference", 1, [x], [y]), InferenceSession(path)]
+    found = [run.run([y], feeds)[0] for run in runs for _ in range(2)]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_any_batch_where_the_file_leaves_it_free() -> None:
+    graph = lstm(np.random.default_rng(6), replace(SIZES, samples=1))
+    tensors = [
+        replace(tensor, signature=(-1, *tensor.shape[1:]))
+        if place in (*graph.inputs, *graph.outputs)
+        else tensor
+        for place, tensor in enumerate(graph.tensors)
+    ]
+    session = InferenceSession(serialize(replace(graph, tensors=tuple(tensors))))
+    [name] = [tensor.name for tensor in session.get_inputs()]
+    codes = random_codes(np.random.default_rng(7), (3, 4, 5), "int8")
+    [together] = session.run(None, {name: codes})
+    for sample in range(3):
+        [alone] = session.run(None, {name: codes[sample : sample + 1]})
+        np.testing.assert_array_equal(together[sample : sample + 1], alone)
+
+
+def test_the_float_and_the_dynamic_range_form_are_told_by_name() -> None:
+    graph = lstm(np.random.default_rng(8), SIZES)
+    tensors = [
+        replace(tensor, dtype="float32", quantization=None)
+        if place in (*graph.inputs, *graph.outputs)
+        else tensor
+        for place, tensor in enumerate(graph.tensors)
+    ]
+    with pytest.raises(UnsupportedModelError, match=r"UNIDIRECTIONAL_SEQUENCE_LSTM.*float32, no 8-bit codes"):
+        lower_tflite(replace(graph, tensors=tuple(tensors)))
