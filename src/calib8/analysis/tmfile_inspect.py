@@ -16,7 +16,7 @@ from calib8.tmfile.ports import port_specs
 from calib8.tmfile.read import read_tmfile
 
 MADE_FROM: Final[Mapping[int, str]] = {
-    1: "Tengine", 2: "Caffe", 3: "ONNX", 4: "MXNet", 5: "TensorFlow", 6: "TFLite", 
+    1: "Tengine", 2: "Caffe", 3: "ONNX", 4: "MXNet", 5: "TensorFlow", 6: "TFLite",
     7: "an accelerator's format", 8: "Darknet",
 }  # fmt: skip
 """Number of a format → its name; Tengine gives 1 to what its own tools wrote from a tmfile."""

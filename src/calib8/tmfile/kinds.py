@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final, Literal
 
+from calib8.errors import ModelError
 from calib8.tmfile.graph import Graph, Tensor
+from calib8.tmfile.read import read_tmfile
 
 Kind = Literal["float", "quantized", "half"]
 
@@ -18,6 +21,14 @@ LAYERS: Final = frozenset({"Convolution", "Deconvolution", "FullyConnected"})
 def is_codes(tensor: Tensor) -> bool:
     """Whether a tensor holds codes."""
     return tensor.dtype in CODES and tensor.quantization is not None
+
+
+def kind_of_file(path: str | os.PathLike[str]) -> Kind | None:
+    """That of a file; None for one that is damaged."""
+    try:
+        return kind(read_tmfile(path))
+    except ModelError:
+        return None
 
 
 def kind(graph: Graph) -> Kind:
