@@ -54,7 +54,8 @@ def open_in_runtime(
 
     Args:
         path: an .onnx file; a .tflite file for the runtimes of ``OWN`` and ``LITERT``, a float one also for
-            ``onnxruntime``, as a float .tmfile is; a saved program for the runtimes of ``OWN``, a plan for ``calib8``.
+            ``onnxruntime``, as a float .tmfile is; a saved program for the runtimes of ``OWN``, a plan for
+            ``calib8``.
         runtime: one of ``RUNTIMES``.
         threads: inference threads, 0 for all cores.
         profile, integer_only: of the runtimes of ``OWN``, see ``InferenceSession``.

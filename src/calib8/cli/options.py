@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
 ModelArgument = Annotated[
     Path,
-    typer.Argument(
-        metavar="MODEL", show_default=False, help="The float model, an .onnx, .tflite or .tmfile."
-    ),
+    typer.Argument(metavar="MODEL", show_default=False, help="The float model: .onnx, .tflite or .tmfile."),
 ]
 OpenableArgument = Annotated[
     Path,
