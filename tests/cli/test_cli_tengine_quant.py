@@ -186,8 +186,12 @@ def test_the_default_mean_is_told_to_be_that_of_bgr(cli, model: Path, images: Pa
 @pytest.mark.parametrize(
     ("options", "code", "parts"),
     [
-        (("-m", "net.tmfile", "-i", "x", "-o", "o.onnx"), 1, ("net.tmfile", "is a Tengine model", "ONNX")),
-        (("-m", "n.onnx", "-i", "x", "-o", "o.tmfile"), 1, ("-o o.tmfile", "Write an .onnx")),
+        (("-m", "net.tmfile", "-i", "x", "-o", "o.onnx"), 1, ("net.tmfile", "no such file")),
+        (
+            ("-m", "n.onnx", "-i", "x", "-o", "o.tmfile"),
+            2,
+            ("-o o.tmfile", "n.onnx is none", "an .onnx file"),
+        ),
         (("-m", "n.onnx", "-o", "o.onnx"), 2, ("-i", "images are missing", "-f")),
         (("-m", "n.onnx", "-o", "o.onnx", "-f", "t.scale", "-z", "1"), 2, ("-i", "missing")),
         (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-a", "5"), 2, ("-a 5", "unknown algorithm")),

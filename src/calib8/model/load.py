@@ -100,6 +100,11 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     return model
 
 
+def read_from(model: ir.Model) -> str:
+    """The path that ``load_model`` read a graph from, empty for a ModelProto."""
+    return str(model.meta.get(_READ_FROM, ""))
+
+
 def kept_open(source: ModelSource) -> ModelSource:
     """The graph for several steps; a large file stays a path, whose constants are not kept all the time.
 
