@@ -24,6 +24,10 @@ def table(**limits: float) -> CalibrationTable:
     return CalibrationTable("", {name: entry(limit) for name, limit in limits.items()})
 
 
+def scales_of(path: Path) -> dict[str, float]:
+    return {line.split()[0]: float(line.split()[1]) for line in path.read_text().splitlines()}
+
+
 def names_of(body: str) -> dict[str, str]:
     weights = "float[2,2,1,1] w = {1, 0, 0, 1}, float[2] v = {1, 1}"
     limits = "float z = {0}, float six = {6}, float four = {4}"
@@ -94,14 +98,14 @@ def test_a_table_written_for_tengine_has_the_names_of_its_own_table(
     shared_data: Path, tmp_path: Path
 ) -> None:
     folder = shared_data / "tengine"
-    tool = {line.split()[0]: float(line.split()[1]) for line in (folder / "table_minmax.scale").open()}
+    tool = scales_of(folder / "table_minmax.scale")
     model = load_model(folder / "mnist.onnx")
     names = converter_names(model)
     inverse = {theirs: own for own, theirs in names.items()}
     own = table(**{inverse.get(name, name): scale * 127 for name, scale in tool.items() if name != "20"})
     output = tmp_path / "t.scale"
     convert_table(own, output, "tengine", model=folder / "mnist.onnx", lossy=True)
-    written = {line.split()[0]: float(line.split()[1]) for line in output.open()}
+    written = scales_of(output)
     assert set(written) <= set(tool)
     assert {"11", "13", "15"} <= set(written)
     for name, scale in written.items():

@@ -34,7 +34,7 @@ UNDEFINED = {f"nets/net_b_int8_{number}": {"t3.b"} for number in range(3)}
 
 
 def scales_of(path: Path) -> dict[str, float]:
-    return {line.split()[0]: float(np.float32(line.split()[1])) for line in path.open()}
+    return {line.split()[0]: float(np.float32(line.split()[1])) for line in path.read_text().splitlines()}
 
 
 @pytest.mark.parametrize(("model", "table", "expected"), TOOL)
@@ -180,7 +180,7 @@ def quant(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["tengine-quant", *map(str, arguments)])
 
 
-@pytest.mark.parametrize(("algorithm", "method"), enumerate(METHODS))
+@pytest.mark.parametrize(("algorithm", "method"), list(enumerate(METHODS)))
 def test_the_command_makes_the_tools_table(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: int, method: str
 ) -> None:
