@@ -11,9 +11,11 @@ from bias_nets import batch_of, candidate_of, data_of, pictures, roughened, tens
 
 from calib8.model.graph import constant
 from calib8.quantization.corrections import LayerCorrection
+from calib8.repair import bias_pieces
 from calib8.repair.bias import correct_biases
 from calib8.repair.bias_sequential import certain_part, correct_biases_in_sequence
 from calib8.repair.candidate import Candidate
+from calib8.repair.coded_layers import coded_layers
 from calib8.table import Range
 from small_models import Array, normal, onnx_model
 
@@ -90,6 +92,20 @@ def test_it_is_the_slow_way_made_fast(certainty: float) -> None:
     for layer, bias in expected.items():
         np.testing.assert_allclose(result.correction(layer).bias, bias, atol=2e-4)  # type: ignore[arg-type]
         assert result.correction(layer).weight is candidate.correction(layer).weight
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "openvino", "tflite"])
+def test_keeping_codes_alone_changes_no_bit(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate, runs = net(target=target)
+    candidate = roughened(candidate, 5)
+    expected, _ = correct_biases_in_sequence(candidate, data_of(runs), certainty=0.0)
+    monkeypatch.setattr(bias_pieces, "WIDE", 0)
+    graph = candidate.quantized()
+    cut = bias_pieces.pieces(graph.model.graph, coded_layers(candidate, graph), len(runs))
+    assert [len(piece.codes) for piece in cut] == [1, 1, 1, 1, 0]
+    found, _ = correct_biases_in_sequence(candidate, data_of(runs), certainty=0.0)
+    for layer in layer_names(candidate).values():
+        assert np.array_equal(found.correction(layer).bias, expected.correction(layer).bias), layer  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("target", ["onnxruntime", "tensorrt", "tflite"])

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from calib8.analysis.batch_norms import BatchNormInspection, batch_norm_warning, inspect_batch_norms
 from calib8.analysis.counts import (
     UNCOUNTED_OPS,
+    layer_macs,
     parameters,
     samples_per_run,
     stored_values,
@@ -36,13 +37,15 @@ from calib8.model.graph import (
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
-from calib8.model.work import elements, macs
+from calib8.model.work import elements
 from calib8.ops.groups import ARRANGING_OPS, MOVE_OPS, OF_SHAPES, QUANTIZERS
 from calib8.ops.questions import adds
 from calib8.parameters import Text, with_both
 from calib8.passes.functions import TensorFunction, is_chain, tensor_functions
 from calib8.passes.place import place
 from calib8.passes.prepare import prepare
+from calib8.passes.recurrent_nodes import WEIGHTS as CELL_WEIGHTS
+from calib8.passes.recurrent_nodes import is_recurrent
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     activation_values,
@@ -104,8 +107,8 @@ class ModelInspection:
         opset: version of the standard operator set.
         kind: whether the file holds codes.
         parameters: elements of all trained constants in the file, shared ones counted once.
-        macs: multiply-accumulates of one sample (Conv, ConvTranspose, Gemm, MatMul); a free batch counts as
-            1, None where another size is unknown.
+        macs: multiply-accumulates of one sample (Conv, ConvTranspose, Gemm, MatMul, LSTM, GRU, RNN); a free
+            batch counts as 1, None where another size is unknown.
         ops: op → number of nodes in the file, branches and loop bodies included, most frequent first.
         layers: the nodes that compute on activations, of a float model as prepared for quantization.
         warnings: what stands in the way of a good int8 model, one line each.
@@ -266,7 +269,7 @@ def _layers(model: ir.Model, reasons: dict[str, str]) -> Found:
 def _layer(node: ir.Node, reason: str) -> LayerInspection:
     size = sum(elements(value) or 0 for value in stored_values(node))
     shape = tensor_spec(node.outputs[0]).shape if node.outputs else None
-    return LayerInspection(label(node), node.op_type, shape, size, macs(node), not reason, reason)
+    return LayerInspection(label(node), node.op_type, shape, size, layer_macs(node), not reason, reason)
 
 
 def _computing(candidates: Iterable[ir.Node]) -> Iterable[ir.Node]:
@@ -287,6 +290,8 @@ def _what_is_missing(node: ir.Node, coded: set[ir.Node]) -> str:
         return ""
     if node.op_type in WEIGHTED_OPS:
         return _what_layer_misses(node)
+    if is_recurrent(node):
+        return _what_cell_misses(node)
     values = activation_values(node)
     if node.op_type in ACTIVATIONS and values[0].producer() in coded:
         return ""
@@ -318,6 +323,12 @@ def _what_layer_misses(layer: ir.Node) -> str:
         name = layer.inputs[1].name if layer.inputs[1] is not None else ""
         return f"its weight '{name}' does not come from DequantizeLinear"
     return ""
+
+
+def _what_cell_misses(cell: ir.Node) -> str:
+    if all(codes_behind(cell.inputs[place]) is not None for place in CELL_WEIGHTS):
+        return "its weights alone are codes, its gates and states float32"
+    return "its weights do not come from DequantizeLinear"
 
 
 def _enters_unrounded(value: ir.Value, node: ir.Node, coded: set[ir.Node]) -> bool:

@@ -8,27 +8,26 @@
 y is the layer's output in the float model, y_q in the int8 graph whose earlier layers have their new biases.
 So it sees what the codes of activations do as well, and what earlier layers hand on. These errors depend on
 the picture: without the last factor, which takes only what is certain, a network gets worse by it as often
-as better. The int8 graph is cut behind every layer; each piece runs once for every run, on what the pieces
-before it left. Layers before a Sigmoid and the like keep their bias: most of their values are settled, so the
-mean over pixels tells nothing of those that count.
+as better. The int8 graph is cut behind every layer (``bias_pieces.py``); each piece runs for every run, on
+what the pieces before it left. Layers before a Sigmoid and the like keep their bias: most of their values are
+settled, so the mean over pixels tells nothing of those that count.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import constant
-from calib8.model.runtime import Arrays, keep_quantizers, open_session
+from calib8.model.runtime import Arrays, Session, keep_quantizers, open_session
 from calib8.progress import SampleCounter
-from calib8.repair.biases import NewBias, current_bias, put_biases, without_error
+from calib8.repair.bias_pieces import Piece, pieces
+from calib8.repair.biases import current_bias, put_biases, without_error
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.coded_layers import CodedLayer, Doubles, coded_layers
+from calib8.repair.coded_layers import CodedLayer, Doubles, Floats, coded_layers
 from calib8.repair.layer_means import channel_means, output_model, settling_function
 
 SEQUENCE_RUNS: Final = 32
@@ -46,7 +45,8 @@ def correct_biases_in_sequence(
     """Takes the typical error of every layer out of its bias, in the order of the graph.
 
     It starts from the biases that the candidate has, best those of ``correct_biases``. Keep the result only
-    if runs that it has not seen agree. What lies between two layers is kept in memory for all runs.
+    if runs that it has not seen agree. What lies between two layers is kept in memory for all runs, as codes
+    where it is much.
 
     Args:
         candidate: what to correct.
@@ -69,14 +69,20 @@ def correct_biases_in_sequence(
     ]
     counter = SampleCounter("correcting biases in sequence", len(with_bias) * len(runs), data.progress)
     expected = _float_means(candidate.model, with_bias, runs, data.threads)
-    pieces = _pieces(graph.model.graph, with_bias)
+    images = sum(len(next(iter(feeds.values()))) for feeds in runs)
+    parts = pieces(graph.model.graph, with_bias, images)
     live: list[dict[str, Any]] = [dict(feeds) for feeds in runs]
     biases = []
-    for piece, means in zip(pieces, expected, strict=True):
-        found = _run(graph.model, piece, live, data.threads)
+    for piece, means in zip(parts, expected, strict=True):
+        found = _means(graph.model, piece, live, data.threads)
         old = current_bias(candidate, piece.layer)
-        biases.append(without_error(piece.layer, old, certain_part(found - means, certainty)))
-        _shift(piece, biases[-1], old, live)
+        new = without_error(piece.layer, old, certain_part(found - means, certainty))
+        biases.append(new)
+        change = (piece.layer.rounded(new.bias) - piece.layer.rounded(old)).astype(np.float32)
+        if piece.codes:
+            _codes(graph.model, piece, change, live, data.threads)
+        else:
+            _shift(piece, change, live)
         counter(len(runs))
     return put_biases(candidate, layers, biases)
 
@@ -93,84 +99,61 @@ def certain_part(errors: Doubles, certainty: float) -> Doubles:
     return middle * share
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """What must be computed to get a layer's output, of what no piece before has computed.
+def _means(model: ir.Model, piece: Piece, live: Sequence[dict[str, Any]], threads: int) -> Doubles:
+    """Runs a piece, puts what it yields into ``live``; the layer's means, float64 [runs, output channels].
 
-    Attributes:
-        layer: the layer that it ends with.
-        inputs: names of inputs of the graph and values of earlier pieces that it reads.
-        outputs: names of the layer's output and of all that later pieces read.
-        unused: names of values that nobody reads behind it.
+    What a wide layer yields is left out.
     """
-
-    layer: CodedLayer
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    unused: frozenset[str]
-
-
-def _pieces(graph: ir.Graph, layers: Sequence[CodedLayer]) -> list[_Piece]:
-    """The graph in pieces, one per layer, in order; nodes that read only constants belong to all readers."""
-    computed: set[ir.Value] = set(graph.inputs)
-    bounds: list[tuple[dict[str, None], dict[str, None]]] = []
-    for layer in layers:
-        nodes = _needed(layer.coded, computed)
-        values = [value for node in nodes for value in node.inputs if value is not None]
-        read = {value.name or "": None for value in values if value in computed}
-        made = [value for node in nodes if not _is_constant(node) for value in node.outputs]
-        computed.update(made)
-        bounds.append((read, {value.name or "": None for value in made}))
-    found: list[_Piece] = []
-    later: set[str] = set()
-    for layer, (read, yielded) in zip(reversed(layers), reversed(bounds), strict=True):
-        output = layer.coded.outputs[0].name or ""
-        kept = [name for name in yielded if name in later and name != output]
-        unused = frozenset({*read, output} - later)
-        found.append(_Piece(layer, tuple(read), (output, *kept), unused))
-        later.update(read)
-    return found[::-1]
-
-
-def _needed(layer: ir.Node, computed: set[ir.Value]) -> list[ir.Node]:
-    """The layer and all nodes before it up to values that are computed already."""
-    found: dict[ir.Node, None] = {}
-    waiting: list[ir.Node | None] = [layer]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in found:
-            continue
-        found[node] = None
-        waiting += [value.producer() for value in node.inputs if value is not None and value not in computed]
-    return list(found)
-
-
-def _is_constant(node: ir.Node) -> bool:
-    return all(value is None or constant(value) is not None for value in node.inputs)
-
-
-def _run(model: ir.Model, piece: _Piece, live: Sequence[dict[str, Any]], threads: int) -> Doubles:
-    """Runs a piece, puts what it yields into ``live``; the layer's means, float64 [runs, output channels]."""
-    graph = ir.convenience.extract(model.graph, piece.inputs, piece.outputs)
-    part = ir.Model(graph, ir_version=model.ir_version)
-    session = open_session(part, threads=threads, name=piece.layer.name, configure=keep_quantizers)
+    session = _session(model, piece, piece.inputs, piece.outputs, threads)
+    output, *others = piece.outputs
     means = []
     for values in live:
-        outputs = session.run({name: values[name] for name in piece.inputs})
-        values.update(zip(piece.outputs, outputs, strict=True))
-        for name in piece.unused:
-            values.pop(name, None)
-        means.append(channel_means(outputs[0]))
+        yielded, *rest = session.run({name: values[name] for name in piece.inputs})
+        values.update(zip(others, rest, strict=True))
+        if not piece.codes:
+            values[output] = yielded
+            _forget(piece, values)
+        means.append(channel_means(yielded))
     return np.array(means)
 
 
-def _shift(piece: _Piece, new: NewBias, old: Any, live: Sequence[dict[str, Any]]) -> None:
-    """What the new bias does to the layer's output."""
-    change = (piece.layer.rounded(new.bias) - piece.layer.rounded(old)).astype(np.float32)
+def _shift(piece: Piece, change: Floats, live: Sequence[dict[str, Any]]) -> None:
+    """What a change of the bias, float32 [output channels], does to the output of a plain layer."""
     name = piece.outputs[0]
     for values in live:
         if name in values:
-            values[name] = values[name] + change.reshape(-1, *[1] * (values[name].ndim - 2))
+            values[name] = values[name] + _per_channel(change, values[name].ndim)
+
+
+def _codes(
+    model: ir.Model, piece: Piece, change: Floats, live: Sequence[dict[str, Any]], threads: int
+) -> None:
+    """Runs a wide layer once more, for the codes behind its changed bias."""
+    session = _session(model, piece, (*piece.inputs, piece.shift), piece.codes, threads)
+    shift = _per_channel(change, len(piece.layer.coded.outputs[0].shape or ()))
+    for values in live:
+        yielded = session.run({**{name: values[name] for name in piece.inputs}, piece.shift: shift})
+        values.update(zip(piece.codes, yielded, strict=True))
+        _forget(piece, values)
+
+
+def _per_channel(change: Floats, axes: int) -> Floats:
+    """In a shape that is added to [N, channels, …] of so many axes."""
+    return change.reshape(-1, *[1] * (axes - 2))
+
+
+def _forget(piece: Piece, values: dict[str, Any]) -> None:
+    for name in piece.unused:
+        values.pop(name, None)
+
+
+def _session(
+    model: ir.Model, piece: Piece, inputs: Sequence[str], outputs: Sequence[str], threads: int
+) -> Session:
+    """What a piece makes of some values."""
+    graph = ir.convenience.extract(model.graph, inputs, outputs)
+    part = ir.Model(graph, ir_version=model.ir_version)
+    return open_session(part, threads=threads, name=piece.layer.name, configure=keep_quantizers)
 
 
 def _float_means(
