@@ -2,7 +2,8 @@
 
     python scripts/fuzz_tmfile.py --count 100000
 
-Valid files are made of graphs with every operator; words, bytes and lengths of them are changed. Another
+Valid files are made of graphs with every operator; words, bytes and lengths of them are changed. What can be
+read is also translated to ONNX, or refused there. Another
 error than one of calib8 ends the run and says how to make the file once more (``--only``), and so does a
 process that needs more memory than a file may take.
 """
@@ -21,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import Calib8Error
+from calib8.model.from_tmfile.translate import float_model
 from calib8.tmfile.read import parse
 from calib8.tmfile.write import serialize
 
@@ -76,16 +78,26 @@ def broken_file(files: list[bytes], seed: int, number: int) -> bytes:
 
 
 def attempt(data: bytes) -> str:
-    """What becomes of a file: ``refused`` or ``read``."""
+    """What becomes of a file: ``refused``, ``read``, or ``translated`` where it has an ONNX form too."""
     try:
         graph = parse(data, NAME)
     except Calib8Error as error:
-        assert str(error).startswith(NAME), f"an error that does not name the file: {error}"
-        assert "\n" not in str(error), f"an error of several lines: {error}"
+        check_text(error)
         return "refused"
     again = serialize(graph)
     assert tmfile_nets.same(parse(again, NAME), graph), "what was written reads otherwise"
-    return "read"
+    try:
+        float_model(graph, NAME)
+    except Calib8Error as error:
+        check_text(error)
+        return "read"
+    return "translated"
+
+
+def check_text(error: Calib8Error) -> None:
+    """One line that names the file."""
+    assert str(error).startswith(NAME), f"an error that does not name the file: {error}"
+    assert "\n" not in str(error), f"an error of several lines: {error}"
 
 
 def tried(files: list[bytes], seed: int, numbers: Iterable[int]) -> Counter[str]:
