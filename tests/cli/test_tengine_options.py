@@ -112,7 +112,7 @@ def test_sizes_follow_from_the_model_and_the_letterbox() -> None:
     [
         (TengineImages(mean="1,2"), ("-w 1,2", "3 numbers", "-w 104,117,123")),
         (TengineImages(scale="a,b,c"), ("-s a,b,c", "3 numbers")),
-        (TengineImages(size="1,8,8", mean="1,2,3"), ("-w 1,2,3", "1 number,")),
+        (TengineImages(size="1,8,8", mean="1,2"), ("-w 1,2", "1 number,")),
         (TengineImages(size="224,224"), ("-g 224,224", "3 whole numbers", "3,224,224")),
         (TengineImages(size="4,8,8"), ("-g 4,8,8", "not a size of images")),
         (TengineImages(size="3,0,8"), ("-g 3,0,8", "not a size of images")),

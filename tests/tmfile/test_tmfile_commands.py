@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import calib8
+from calib8.analysis.runtimes import open_in_runtime
 from calib8.cli import app
 from calib8.errors import ModelError, UsageError
 from calib8.model.load import load_model
@@ -64,8 +65,9 @@ def test_layers_are_compared_with_those_of_the_tmfile(folder: Path, command: str
 
 
 def test_other_runtimes_do_not_take_it(folder: Path) -> None:
-    with pytest.raises(UsageError, match="is a Tengine model"):
-        calib8.evaluate([folder / "net.tmfile"], folder / "images.npz", runtime="litert")
+    for runtime in ("litert-reference", "openvino"):
+        with pytest.raises(UsageError, match="is a Tengine model"):
+            open_in_runtime(folder / "net.tmfile", runtime)
 
 
 def test_a_quantized_tmfile_is_told_from_a_float_one(folder: Path, tmp_path: Path) -> None:
