@@ -54,7 +54,7 @@ def test_quotients_of_all_pairs_of_codes(dtype: str, epsilon: float | None) -> N
 
 
 def test_lengths() -> None:
-    """ONNX Runtime adds squares in float32; a length that lies on a tie may differ, by one. None does here."""
+    """ONNX Runtime adds squares in float32; a length on a tie may differ, by one. None does here."""
     wrong = total = 0
     for case in cases(output=(0.05, 2.0)):
         ends, count = np.iinfo(case.dtype), int(case.rng.choice([3, 17, 49, 196, 784, 3136]))
