@@ -338,6 +338,48 @@ def recurrent(profile: Profile) -> Program:
     )
 
 
+def integer_lstm(profile: Profile) -> Program:
+    """An LSTM of integers with everything that it may have: T 3, N 2, I 5, C 4, H 3."""
+    rng = np.random.default_rng(29)
+
+    def weight(*shape: int) -> npt.NDArray[np.int8]:
+        return rng.integers(-127, 128, shape).astype(np.int8)
+
+    def words(*shape: int) -> npt.NDArray[np.int16]:
+        return rng.integers(-32767, 32768, shape).astype(np.int16)
+
+    def by(count: int, shift: int) -> rules.Multipliers:
+        multipliers = rng.integers(1 << 30, 1 << 31, count, dtype=np.int64).astype(np.int32)
+        return rules.Multipliers(multipliers, ints(*[shift] * count))
+
+    return single(
+        op.IntegerLstm,
+        [codes("x", 3, 2, 5, zero_point=-7, dtype="int8")],
+        codes("y", 3, 2, 3, scale=0.0078125, zero_point=4, dtype="int8"),
+        profile,
+        time_first=True,
+        coupled=False,
+        weight=weight(4, 4, 5),
+        weight_multipliers=by(4, -1),
+        recurrent=weight(4, 4, 3),
+        recurrent_multipliers=by(4, 0),
+        bias=rng.integers(-(1 << 22), 1 << 22, (4, 4)).astype(np.int32),
+        peephole=words(3, 4),
+        peephole_multipliers=by(3, -16),
+        norm=words(4, 4),
+        norm_multipliers=by(4, -14),
+        norm_guard=ints(1, 2, 1, 3),
+        cell_bits=3,
+        cell_clip=30000,
+        hidden=by(1, -22),
+        hidden_zero_point=-3,
+        projection=weight(3, 4),
+        projection_bias=ints(100, -200, 300),
+        projection_multipliers=by(1, -8),
+        projection_clip=120,
+    )
+
+
 def moves(profile: Profile) -> dict[str, Program]:
     """What keeps scale and zero point."""
     x, image = codes("x", 2, 3, 4), codes("x", 1, 2, 2, 3)
@@ -354,6 +396,7 @@ def moves(profile: Profile) -> dict[str, Program]:
         "Slice": single(op.Slice, [x], codes("y", 1, 2, 4), profile, starts=(1, 0, 3), steps=(1, 2, -1)),
         "Gather": single(op.Gather, [x], codes("y", 2, 5, 4), profile, axis=1, indices=ints(2, 0, 0, 1, 2)),
         "Recurrent": recurrent(profile),
+        "IntegerLstm": integer_lstm(profile),
         "Float": float_program(profile),
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import example_programs as make
+import integer_lstm_faults
 import norm_faults
 import numpy as np
 import recurrent_faults
@@ -383,6 +384,7 @@ RULES = [
     Fault("Softmax", with_classes((1 << 20) + 1), "number of classes 1048577", "single"),
     *norm_faults.RULES,
     *recurrent_faults.PARAMETERS,
+    *integer_lstm_faults.PARAMETERS,
     axis("the fraction 1.5. It must be in 0 … 1", "onnx", fraction=floats(0, 0.5, 1.5)),
     axis("the fraction -0.5", "onnx", fraction=floats(0, -0.5, 1)),
     axis("the fraction nan", "onnx", fraction=floats(0, np.nan, 1)),

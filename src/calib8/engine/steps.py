@@ -98,6 +98,10 @@ class Recurrent(Step):
     """LSTM, GRU or RNN over whole sequences."""
 
 
+class IntegerLstm(Step):
+    """LSTM of integers over whole sequences."""
+
+
 class ResizeLinear(Step):
     """Bilinear interpolation."""
 

@@ -44,6 +44,7 @@ from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
 from calib8.passes.norm_chains import normalizations
 from calib8.passes.recurrent_nodes import with_recurrent
+from calib8.passes.state_moves import state_moves
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 COMPUTED_IN_FLOAT: Final = "the target computes it in float"
@@ -131,7 +132,7 @@ def _decide_as_one(
     norms: Collection[tuple[ir.Node, ...]],
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """``_decide``, repeated until every function and chain is quantized as a whole or float as a whole."""
-    bound: dict[str, str] = {}
+    bound = state_moves(model)
     while True:
         decisions, quantized = _decide(model, scheme, keep_float, bound, functions, norms)
         why = {decision.node: decision.reason for decision in decisions if not decision.quantized}

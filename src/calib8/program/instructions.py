@@ -18,6 +18,7 @@ from calib8.program.ops import (
     depthwise,
     elementwise,
     group_norm,
+    integer_lstm,
     layer_norm,
     length,
     mat_mul,
@@ -47,6 +48,7 @@ from calib8.program.ops.elementwise import Sub as Sub
 from calib8.program.ops.floats import Float as Float
 from calib8.program.ops.group_norm import GroupNorm as GroupNorm
 from calib8.program.ops.instruction import Instruction as Instruction
+from calib8.program.ops.integer_cells import IntegerLstm as IntegerLstm
 from calib8.program.ops.layer_norm import LayerNorm as LayerNorm
 from calib8.program.ops.length import ReduceL2 as ReduceL2
 from calib8.program.ops.mat_mul import MatMul as MatMul
@@ -84,6 +86,7 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **layer_norm.TRAITS,
     **group_norm.TRAITS,
     **recurrent.TRAITS,
+    **integer_lstm.TRAITS,
     **resize.TRAITS,
     **moves.TRAITS,
     **constant.TRAITS,

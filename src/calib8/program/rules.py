@@ -388,3 +388,16 @@ class CellFunction:
     name: CellFunctionName
     alpha: float = 0.0
     beta: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """Real factors inside an IntegerLstm: ``multiplier · 2^(shift − 31)``, rounded twice in every profile.
+
+    Attributes:
+        multiplier: int32 [n], 0 or in [2^30, 2^31).
+        shift: int32 [n], −31 … 30, positive = left.
+    """
+
+    multiplier: I32
+    shift: I32

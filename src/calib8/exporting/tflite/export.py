@@ -79,6 +79,7 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.LayerNorm: pools.normalized,
     op.GroupNorm: pools.normalized,
     op.Recurrent: layers.recurrent,
+    op.IntegerLstm: layers.integer_lstm,
     op.Concat: moves.concat,
     op.Constant: moves.constant,
     op.ResizeNearest: moves.resize_nearest,
