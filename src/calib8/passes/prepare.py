@@ -32,6 +32,7 @@ from calib8.passes.fuse_layer_norm import fuse_layer_norm
 from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
+from calib8.passes.plain_einsum import plain_einsum
 from calib8.passes.plain_pads import plain_pads
 from calib8.passes.rewrite_leftovers import (
     batch_norm_to_conv,
@@ -47,6 +48,7 @@ Outputs = Sequence[npt.NDArray[Any]]
 
 PREPARE: Final[tuple[Pass, ...]] = (
     normalize,
+    plain_einsum,
     fold_constants,
     remove_identities,
     plain_pads,
