@@ -1,5 +1,8 @@
-// ncnn and Tengine: groups of i / L bins each, a bin on the border of two groups shared by both.
+// ncnn and Tengine: groups of i / L bins each, a bin on the border of two groups shared by both. Tengine's
+// curve is rounded to float32 after every sum, in the order of its tool: where it is flat, rounding chooses.
 #include "layout_divergence.h"
+
+#include <algorithm>
 
 #include "natural_log.h"
 
@@ -71,29 +74,57 @@ double ncnn_candidate(const Prefix& sums, int64_t kept, int64_t levels) {
   return sums.information[kept - 1] + times_log(last) - cross;
 }
 
-double tengine_candidate(const Prefix& sums, int64_t kept, int64_t levels) {
-  const double outliers = sums.share(kept, static_cast<int64_t>(sums.counts.size()) - 1);
-  double cross = 0.0, previous = 0.0;
-  Border from = border(0, kept, levels);
-  for (int64_t group = 0; group < levels; ++group) {
-    const Border to = border(group + 1, kept, levels);
-    const double filled = up_to(sums.filled, to) - up_to(sums.filled, from);
-    const double sum = (up_to(sums.counts, to) - up_to(sums.counts, from)) / sums.total;
-    const double value = filled > 0.0 ? sum / filled : 0.0;
-    const int64_t first = from.bin + (from.share > 0.0);
-    if (from.share > 0.0 && sums.counts[first] > sums.counts[from.bin]) {
-      const double cut = from.share * previous + (1.0 - from.share) * value;
-      cross += sums.share(from.bin, first) * natural_log(cut);
-    }
-    const int64_t end = group == levels - 1 ? kept - 1 : to.bin;  // the last bin is apart
-    if (sums.counts[end] > sums.counts[first]) cross += sums.share(first, end) * natural_log(value);
-    previous = value;
-    from = to;
+// A share of the bin below and of the bin above a group, which both belong to their neighbours too.
+struct Group {
+  int64_t before, first, end;  // whole bins from `first` up to `end`; `before` is the cut one below
+  float below, above;          // shares of bins `before` and `end` that belong to the group
+
+  Group(Border from, Border to)
+      : before(from.bin),
+        first(from.bin + (from.share > 0.0)),
+        end(to.bin),
+        below(from.share > 0.0 ? 1.0F - static_cast<float>(from.share) : 0.0F),
+        above(static_cast<float>(to.share)) {}
+
+  // Adds what `value` says of each bin in the order of Tengine's tool, which rounds every sum to float32.
+  template <class Value>
+  float sum(Value value) const {
+    float result = 0.0F;
+    if (below > 0.0F) result += below * value(before);
+    if (above > 0.0F) result += above * value(end);
+    for (int64_t k = first; k < end; ++k) result += value(k);
+    return result;
   }
-  const double own = sums.share(kept - 1, kept), last = own + outliers;
-  const double missing = own == 0.0 && last > 0.0 ? 1.0 : 0.0;
-  if (own > 0.0) cross += last * natural_log(previous);
-  return sums.information[kept - 1] - cross + (own > 0.0 ? times_log(last) : missing);
+};
+
+// The distribution of `kept` bins that is left of `shares` in `levels` groups: into `spread`.
+void spread_groups(const std::vector<float>& shares, int64_t kept, int64_t levels,
+                   std::vector<float>& spread) {
+  std::fill(spread.begin(), spread.begin() + kept, 0.0F);
+  for (int64_t g = 0; g < levels; ++g) {
+    const Group group(border(g, kept, levels), border(g + 1, kept, levels));
+    const float sum = group.sum([&](int64_t k) { return shares[k]; });
+    const float filled = group.sum([&](int64_t k) { return shares[k] != 0.0F ? 1.0F : 0.0F; });
+    if (filled == 0.0F) continue;
+    const float value = sum / filled;
+    if (group.below > 0.0F && shares[group.before] != 0.0F) spread[group.before] += value * group.below;
+    if (group.above > 0.0F && shares[group.end] != 0.0F) spread[group.end] += value * group.above;
+    for (int64_t k = group.first; k < group.end; ++k) {
+      if (shares[k] != 0.0F) spread[k] += value;
+    }
+  }
+}
+
+// Σ p ln(p / q), where a bin of p that q lacks costs 1; `beyond` joins the last bin of p.
+float tengine_candidate(const std::vector<float>& shares, const std::vector<float>& spread, int64_t kept,
+                        float beyond) {
+  float result = 0.0F;
+  for (int64_t k = 0; k < kept; ++k) {
+    const float p = k == kept - 1 ? shares[k] + beyond : shares[k];
+    if (p == 0.0F) continue;
+    result += spread[k] == 0.0F ? 1.0F : p * static_cast<float>(natural_log(p / spread[k]));
+  }
+  return result;
 }
 
 template <class Candidate>
@@ -110,7 +141,18 @@ std::vector<double> divergences_ncnn(const int64_t* counts, int64_t n, int64_t l
 }
 
 std::vector<double> divergences_tengine(const int64_t* counts, int64_t n, int64_t levels) {
-  return divergences(Prefix(counts, n, 0.0), n, levels, tengine_candidate);
+  std::vector<float> shares(n), spread(n);
+  float total = 0.0F, beyond = 0.0F;
+  for (int64_t k = 1; k < n; ++k) total += static_cast<float>(counts[k]);
+  for (int64_t k = 1; k < n; ++k) shares[k] = total > 0.0F ? static_cast<float>(counts[k]) / total : 0.0F;
+  for (int64_t k = levels; k < n; ++k) beyond += shares[k];
+  std::vector<double> values;
+  for (int64_t kept = levels; kept < n; ++kept) {
+    spread_groups(shares, kept, levels, spread);
+    values.push_back(static_cast<double>(tengine_candidate(shares, spread, kept, beyond)));
+    beyond -= shares[kept];
+  }
+  return values;
 }
 
 }  // namespace calib8

@@ -2,7 +2,8 @@
 //
 // All take counts [n] that are not all 0 and L ≥ 1 levels, and give nothing where n is too small. The
 // formulas stand in calib8/calibration/ranges/entropy_*.py; sums over groups of bins become differences of
-// prefix sums, so that a candidate costs O(L). A candidate that the tool cannot evaluate is +inf.
+// prefix sums, so that a candidate costs O(L), but for Tengine's O(n), which has float32 sums of its own
+// order. A candidate that the tool cannot evaluate is +inf.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace calib8 {
 
-// i = L … n − 1 kept bins of magnitudes; entropy_ncnn.py and entropy_tengine.py.
+// i = L … n − 1 kept bins of magnitudes; entropy_ncnn.py and entropy_tengine.py, which drops its first bin.
 std::vector<double> divergences_ncnn(const int64_t* counts, int64_t n, int64_t levels);
 std::vector<double> divergences_tengine(const int64_t* counts, int64_t n, int64_t levels);
 

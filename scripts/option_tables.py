@@ -186,7 +186,7 @@ _NAMED: Final = "|".join(f"{flag} {any_of(names)}" for flag, names in CHOICES.it
 _OPTION: Final = rf"(?<![\w-])(?:{_NAMED}|--[a-z][a-z-]*)"
 """``--method percentile``, or an option alone."""
 _SHORT: Final = r"(?<![\w-])-[a-z](?![\w-])"
-_FILE: Final = r"(?<![\w.])\w*\.(?:onnx|tflite|np[yz]|txt|c8p?)\b"
+_FILE: Final = r"(?<![\w.])\w*\.(?:onnx|tflite|tmfile|np[yz]|txt|c8p?)\b"
 _ASSIGNED: Final = r"(?<![\w-])\w+=[\w,]*\w"
 
 

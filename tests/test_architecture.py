@@ -26,7 +26,7 @@ ROOMS = (
         "forks",
         "requests",
     },
-    {"scheme", "table", "tflite"},
+    {"scheme", "table", "tflite", "tmfile"},
     {"model", "data"},
     {"passes", "modules"},
     {"calibration"},

@@ -72,6 +72,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
         "told_outputs", "verdict",
     ),
     "tflite_models": ("check_tflite", "litert_factors"),
+    "tmfile": ("inspect_tmfile", "tmfile_bytes"),
     "tracking": ("destinations",),
     "training": ("learned_scales", "out_of_place"),
     "tuning": ("costs", "promise", "recipes", "search", "split"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -54,24 +55,39 @@ def ncnn(histogram: list[int], kept: int, levels: int) -> float:
 
 
 def tengine(histogram: list[int], kept: int, levels: int) -> float:
-    total = sum(histogram[1:])
-    shares = [0.0] + [count / total for count in histogram[1:]]
-    p = shares[:kept]
-    p[-1] += sum(shares[kept:])
-    q = [0.0] * kept
-    width = kept / levels
+    """Sums in float32, those of a group with its border bins first, as the tool has them."""
+    single = np.float32
+    total = added([single(count) for count in histogram[1:]])
+    shares = [single(0.0)] + [single(count) / total for count in histogram[1:]]
+    beyond = added(shares[levels:])
+    for cut in range(levels, kept):
+        beyond -= shares[cut]
+    p, q = shares[:kept], [single(0.0)] * kept
+    p[-1] += beyond
     for group in range(levels):
-        covered = [(k, part) for k, part in overlaps(group * width, (group + 1) * width) if shares[k] > 0]
-        size = sum(part for _, part in covered)
-        for k, part in covered:
-            q[k] += part * sum(shares[j] * share for j, share in covered) / size
-    return sum((a * math.log(a / b) if b > 0 else 1.0) for a, b in zip(p, q, strict=True) if a > 0)
+        low, high = Fraction(group * kept, levels), Fraction((group + 1) * kept, levels)
+        covered = [(k, single(float(part))) for k, part in overlaps(low, high)]
+        covered.sort(key=lambda each: each[1] == 1.0)
+        filled = added([part for k, part in covered if shares[k] > 0])
+        for k, part in covered if filled else ():
+            value = added([shares[j] * share for j, share in covered]) / filled
+            q[k] += value * part if shares[k] > 0 else single(0.0)
+    pairs = [(a, b) for a, b in zip(p, q, strict=True) if a != 0]
+    return float(added([a * single(math.log(a / b)) if b > 0 else single(1.0) for a, b in pairs]))
 
 
-def overlaps(start: float, end: float) -> list[tuple[int, float]]:
+def added(values: list[np.float32]) -> np.float32:
+    """The sum in float32, from the first value to the last."""
+    result = np.float32(0.0)
+    for value in values:
+        result += value
+    return result
+
+
+def overlaps(start: Fraction | float, end: Fraction | float) -> list[tuple[int, Fraction | float]]:
     """Bins [k, k + 1] that the interval meets, and how much of each it covers."""
     bins = range(math.floor(start), math.ceil(end))
-    return [(k, min(end, k + 1.0) - max(start, float(k))) for k in bins]
+    return [(k, min(end, k + 1) - max(start, k)) for k in bins]
 
 
 def smooth(histogram: list[int], kept: int, levels: int) -> float:

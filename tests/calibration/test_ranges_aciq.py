@@ -87,6 +87,21 @@ def test_small_tensors_of_tengine_are_not_clipped(size: int) -> None:
     assert aciq_tengine(statistics_of(values, samples=4), UINT8) == Range(0.0, 1.0)
 
 
+@pytest.mark.parametrize(("size", "largest", "scale"), [(784, 0.93726, 0.008570), (10, 8.131175, 0.126488)])
+def test_symmetric_scales_of_small_tensors_are_those_of_the_tool(
+    size: int, largest: float, scale: float
+) -> None:
+    """The input and the output of a network as Tengine's quant_tool scaled them, with six decimals."""
+    values = np.linspace(0, largest, size)
+    chosen = aciq_tengine(statistics_of(values), INT8_SYMMETRIC)
+    assert chosen.max / 127 == pytest.approx(scale, abs=2e-6)
+    assert chosen.min == -chosen.max
+
+
+def test_a_single_value_is_its_own_threshold() -> None:
+    assert aciq_tengine(statistics_of(np.array([2.5])), INT8_SYMMETRIC) == Range(-2.5, 2.5)
+
+
 def test_other_bits_of_tengine_take_the_ratio_of_their_own() -> None:
     values = np.zeros(100_352)
     values[0] = 3.0

@@ -73,7 +73,10 @@ def test_every_candidate_of_small_histograms_is_the_slow_one(method: str, seed: 
     last = size // 2 if method == "entropy-mxnet" else size - (2 if method == "entropy-smooth" else 1)
     assert found.size == last - first + 1
     expected = [slow(bins.tolist(), kept, levels) for kept in range(first, last + 1)]
-    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
+    single = method == "entropy-tengine"  # whose logarithm may round to the next float32
+    np.testing.assert_allclose(
+        found, expected, rtol=2e-6 if single else 1e-11, atol=2e-6 if single else 1e-12
+    )
 
 
 @pytest.mark.parametrize("method", VARIANTS)
@@ -93,12 +96,15 @@ def test_the_threshold_is_that_of_the_slow_search(method: str, name: str) -> Non
     bins = counts.bins.tolist()
     tried = sorted({*range(0, found.size, 97), *near, found.size - 1})
     expected = np.array([slow(bins, first + index, levels) for index in tried])
-    np.testing.assert_allclose(found[tried], expected, rtol=1e-10, atol=1e-11)
+    single = method == "entropy-tengine"
+    np.testing.assert_allclose(
+        found[tried], expected, rtol=2e-6 if single else 1e-10, atol=2e-6 if single else 1e-11
+    )
     threshold = TWO_PASS_METHODS[method].choose(counts, statistics, INT8_SYMMETRIC).max
     if not np.isfinite(expected).any():
         assert threshold == counts.limit
         return
-    assert expected[tried.index(best)] <= expected.min() + 1e-11
+    assert expected[tried.index(best)] <= expected.min() + (2e-6 if single else 1e-11)
     assert threshold == threshold_of(method, first + best, counts.limit)
 
 
@@ -143,13 +149,13 @@ def test_thresholds_known_of_the_tools(method: str, expected: float) -> None:
     assert chosen(method, values).max == pytest.approx(expected, abs=0.005)
 
 
-def test_tengine_without_its_float32_sums() -> None:
-    """On the same values the tool keeps 1945 bins; exact sums keep 1801, and the curve is flat in between."""
+def test_tengine_chooses_by_its_float32_sums() -> None:
+    """On the same values the tool keeps 1945 bins; exact sums would keep 1801, so flat is the curve."""
     values = np.abs(np.random.default_rng(0).standard_normal(200_000)).astype(np.float32)
     found = chosen("entropy-tengine", values).max
-    assert found == pytest.approx(1801.5 / 2048 * float(values.max()), rel=1e-7)
+    assert found == pytest.approx(1945.5 / 2048 * float(values.max()), rel=1e-7)
     divergences = VARIANTS["entropy-tengine"][0](counted("entropy-tengine", values).bins, 128)
-    assert divergences[1945 - 128] < divergences.min() + 2e-3
+    assert divergences[1801 - 128] < divergences.min() + 2e-3
 
 
 @pytest.mark.parametrize("method", TWO_PASS_METHODS)

@@ -55,6 +55,13 @@ def test_the_defaults_are_those_of_the_tool() -> None:
     assert (gray.color, gray.mean, gray.scale) == ("gray", (104.0,), (1.0,))
 
 
+def test_a_gray_image_takes_the_first_of_three_numbers_as_the_tool_does() -> None:
+    gray = tengine_preprocess(TengineImages(mean="1,2,3", scale="0.5,1,1"), GRAY)
+    assert (gray.mean, gray.scale) == ((1.0,), (0.5,))
+    with pytest.raises(UsageError, match="is not 1 number, one per colour"):
+        tengine_preprocess(TengineImages(mean="1,2"), GRAY)
+
+
 def test_letterbox_pads_with_what_becomes_a_half() -> None:
     options = TengineImages(size="3,8,8", letterbox="8,8", mean="0,0,0", scale="0.004,0.004,0.004")
     got = fed(options, image(4, 8), OPEN)
@@ -105,7 +112,7 @@ def test_sizes_follow_from_the_model_and_the_letterbox() -> None:
     [
         (TengineImages(mean="1,2"), ("-w 1,2", "3 numbers", "-w 104,117,123")),
         (TengineImages(scale="a,b,c"), ("-s a,b,c", "3 numbers")),
-        (TengineImages(size="1,8,8", mean="1,2,3"), ("-w 1,2,3", "1 number,")),
+        (TengineImages(size="1,8,8", mean="1,2"), ("-w 1,2", "1 number,")),
         (TengineImages(size="224,224"), ("-g 224,224", "3 whole numbers", "3,224,224")),
         (TengineImages(size="4,8,8"), ("-g 4,8,8", "not a size of images")),
         (TengineImages(size="3,0,8"), ("-g 3,0,8", "not a size of images")),

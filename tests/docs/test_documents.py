@@ -21,8 +21,11 @@ import calib8
 from calib8.cli import app
 from calib8.demo import MODEL_PATH
 from calib8.tflite.write import write_tflite
+from calib8.tmfile.graph import Quantization
+from calib8.tmfile.write import write_tmfile
 from detector_nets import detector, pictures
 from tflite_nets import quantized_classifier
+from tmfile_nets import classifier, coded
 
 CACHE = """TRT-8601-EntropyCalibration2
 input: 3c010204
@@ -96,6 +99,14 @@ def tflite_file(path: Path) -> Path:
     return path
 
 
+def tmfile(path: Path) -> Path:
+    """A Tengine model in codes, of which one tensor lost its scale."""
+    net = coded(classifier())
+    lost = Quantization(np.zeros(1, np.float32), np.zeros(1, np.int32))
+    write_tmfile(replace(net, tensors=(*net.tensors[:-1], replace(net.tensors[-1], quantization=lost))), path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """Command → what it writes for machines, from runs in which every list has an entry."""
@@ -133,6 +144,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["compile", mixed, "-o", folder / "mixed.c8"],
         ["inspect", folder / "mixed.c8"],
         ["inspect", tflite_file(folder / "net.tflite"), "--program", "--target", "tflite"],
+        ["inspect", tmfile(folder / "net.tmfile")],
         ["tengine-quant", "-m", MODEL_PATH, "-i", good, "-o", int8, "-w", "128", "-s", "0.01"],
         ["quantize", MODEL_PATH, "--table", cache, "--partial", *asked, "-o", folder / "q.onnx"],
         ["table", "show", ncnn],

@@ -19,9 +19,12 @@ OWN: Final = {
     "analysis/rules/tflite.py": 2,  # what the specification of TensorFlow Lite says of scales
     "engine/emit/recurrent.py": 1,  # numbers of the functions inside cells
     "exporting/qoperator/functions.py": 1,  # attributes of ONNX Runtime's operators on codes
+    "exporting/tmfile/codes.py": 1,  # Tengine's operators that hand scales back; some are called as in ONNX
+    "model/from_tmfile/operators.py": 2,  # names of Tengine's operators and of ONNX's
     "model/work.py": 1,  # forms of a convolution
     "passes/functions.py": 2,  # how Mish and Gelu are spelled
     "passes/plain.py": 1,  # operator set since which an op means what it means
+    "passes/quotients.py": 1,  # what stands before a divisor
     "passes/prepare.py": 1,  # beginnings of names
     "passes/recurrent_nodes.py": 2,  # functions inside cells
     "passes/resolve_ranges.py": 1,  # whose limits are taken for those of codes
@@ -32,6 +35,7 @@ OWN: Final = {
     "tasks/characters.py": 1,  # what keeps the steps of a sequence
     "tasks/composition.py": 1,  # what leaves values in their places at the end of a network
     "tasks/natures.py": 2,  # what outputs went through
+    "tmfile/nchw.py": 1,  # Tengine's operators whose options count axes
 }
 """File → how many tables it may keep, and of what: none is a trait of an op. The numbers become smaller."""
 

@@ -2,6 +2,7 @@
 
     float or quantized ONNX model   layers, what is quantized; with data what goes wrong inside
     TFLite model                    operators, tensors, scales
+    tmfile of Tengine               likewise
     plan                            steps, memory
     saved program                   its instructions
 
@@ -21,6 +22,7 @@ from calib8.analysis.inspection_tables import (
     plan_tables,
     program_tables,
     tflite_tables,
+    tmfile_tables,
     violation_table,
 )
 from calib8.analysis.plan_inspect import PlanInspection, inspect_plan
@@ -41,6 +43,7 @@ from calib8.session.refusals import refuse_until
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tflite.notes import notes_on_sizes
+from calib8.tmfile.magic import claims_to_be_tmfile
 
 if TYPE_CHECKING:  # plans are looked at without what reads models
     from typing_extensions import Unpack
@@ -49,12 +52,13 @@ if TYPE_CHECKING:  # plans are looked at without what reads models
     from calib8.analysis.lint import Violation
     from calib8.analysis.observed import Observation, ObservingWords
     from calib8.analysis.tflite_inspect import TfliteInspection
+    from calib8.analysis.tmfile_inspect import TmfileInspection
     from calib8.program.program import Program
 
 TFLITE: Final = "tflite"
 """The target whose rules a TFLite file can break."""
 
-Kind = Literal["float", "quantized", "tflite", "plan", "program"]
+Kind = Literal["float", "quantized", "tflite", "tmfile", "plan", "program"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +76,7 @@ class Inspection:
         observation: what data show, or the worst case of pairs of weights without data; None where neither
             was asked for.
         notes: what to know, such as free sizes that the program of a TFLite file took from it.
+        tmfile: of a tmfile of Tengine: nodes, tensors, scales.
     """
 
     path: str
@@ -83,6 +88,7 @@ class Inspection:
     violations: tuple[Violation, ...] = ()
     observation: Observation | None = None
     notes: tuple[str, ...] = ()
+    tmfile: TmfileInspection | None = None
 
     def __repr__(self) -> str:
         """One line: which file, what it holds, and whether a rule is broken."""
@@ -102,6 +108,8 @@ class Inspection:
             parts.append(model_tables(self.model))
         if self.tflite is not None:
             parts.append(tflite_tables(self.tflite))
+        if self.tmfile is not None:
+            parts.append(tmfile_tables(self.tmfile))
         if self.plan is not None:
             parts.append(plan_tables(self.plan))
         if self.program is not None:
@@ -112,9 +120,11 @@ class Inspection:
 
     @property
     def kind(self) -> Kind:
-        """What the file holds; both float and quantized TFLite models are ``tflite``."""
+        """What the file holds; all TFLite models are ``tflite``, all of Tengine ``tmfile``."""
         if self.model is not None:
             return self.model.kind
+        if self.tmfile is not None:
+            return "tmfile"
         return "tflite" if self.tflite is not None else "plan" if self.plan is not None else "program"
 
 
@@ -150,7 +160,7 @@ def inspect(
     """Looks at a file: what is in it, what is quantized and why the rest is not, which rules it breaks.
 
     Args:
-        model: path of a float or quantized .onnx or .tflite file, a saved program or a plan.
+        model: path of a float or quantized .onnx, .tflite or .tmfile, a saved program or a plan.
         data: images or arrays that an ONNX model is run with, or a ``Reading``, whose other fields are
             keywords too: ``Inspection.observation`` tells what goes wrong inside then.
         target: check a quantized model against the rules of this target, a key of
@@ -173,6 +183,8 @@ def inspect(
     asked = _Asked(target, program, profile, integer_only, shapes, until, reading, avx2_safety)
     if claims_to_be_plan(path):
         return _plan(path, asked)
+    if claims_to_be_tmfile(path):
+        return _tmfile(path, asked)
     saved = is_program_file(path)
     wanted = saved or program
     if not wanted:
@@ -223,6 +235,16 @@ def _plan(path: str, asked: _Asked) -> Inspection:
         problem = f"does not go with {path}, which is a plan"
         raise UsageError(name, problem, "Give the model or program that it was made from")
     return Inspection(path, plan=inspect_plan(path))
+
+
+def _tmfile(path: str, asked: _Asked) -> Inspection:
+    _refuse_looking(path, asked, "Tengine model")
+    others = ((parameter("target"), asked.target), (parameter("program"), asked.program))
+    for name in [*(name for name, value in others if value), *_of_program(asked)]:
+        raise UsageError(name, f"does not go with {path}, which is a Tengine model", "Leave it out")
+    from calib8.analysis.tmfile_inspect import inspect_tmfile
+
+    return Inspection(path, tmfile=inspect_tmfile(path))
 
 
 def _tflite(path: str, asked: _Asked) -> Inspection:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # plans are looked at without what reads models
     from calib8.analysis.observed import Observation
     from calib8.analysis.plan_inspect import PlanInspection
     from calib8.analysis.tflite_inspect import TfliteInspection
+    from calib8.analysis.tmfile_inspect import TmfileInspection
     from calib8.program.program import Program
 
 Facts = list[tuple[str, object]]
@@ -45,6 +46,18 @@ def tflite_tables(found: TfliteInspection) -> str:
     about: Facts = [("kind", found.kind), *_ports(found.inputs, found.outputs)]
     about += [("parameters", found.parameters), ("MACs of a run", found.macs)]
     return facts(about) + operators + notes(found.caveats)
+
+
+def tmfile_tables(found: TmfileInspection) -> str:
+    """Of a Tengine model: inputs and outputs, nodes, what does not fit."""
+    nodes = grid(
+        ("node", "operator", "output", "MACs"),
+        found.nodes,
+        lambda one: (one.name, one.op, one.outputs[0], one.macs),
+    )
+    about: Facts = [("kind", found.kind), *_ports(found.inputs, found.outputs)]
+    about += [("parameters", found.parameters), ("MACs of a run", found.macs)]
+    return facts(about) + nodes + notes(found.caveats)
 
 
 def plan_tables(found: PlanInspection) -> str:

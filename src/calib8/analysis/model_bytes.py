@@ -15,8 +15,10 @@ def files_of_model(path: Path) -> tuple[Path, ...]:
     from calib8.engine.plan_file import claims_to_be_plan
     from calib8.program.magic import is_program_file
     from calib8.tflite.magic import claims_to_be_tflite
+    from calib8.tmfile.magic import claims_to_be_tmfile
 
-    if is_program_file(path) or claims_to_be_plan(path) or claims_to_be_tflite(path):
+    alone = (is_program_file, claims_to_be_plan, claims_to_be_tflite, claims_to_be_tmfile)
+    if any(is_one(path) for is_one in alone):
         return (path,)
     import onnx
 

@@ -21,6 +21,7 @@ from calib8.processors import MOST_THREADS
 from calib8.program.magic import is_program_file
 from calib8.session.prepared import NATIVE, PROGRAM_RUNTIMES, REFERENCE
 from calib8.tflite.magic import claims_to_be_tflite
+from calib8.tmfile.magic import claims_to_be_tmfile
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx
@@ -53,7 +54,8 @@ def open_in_runtime(
 
     Args:
         path: an .onnx file; a .tflite file for the runtimes of ``OWN`` and ``LITERT``, a float one also for
-            ``onnxruntime``; a saved program for the runtimes of ``OWN``, a plan for ``calib8``.
+            ``onnxruntime``, as a float .tmfile is; a saved program for the runtimes of ``OWN``, a plan for
+            ``calib8``.
         runtime: one of ``RUNTIMES``.
         threads: inference threads, 0 for all cores.
         profile, integer_only: of the runtimes of ``OWN``, see ``InferenceSession``.
@@ -75,6 +77,8 @@ def open_in_runtime(
     settings = Settings(threads, profile, integer_only)
     if claims_to_be_tflite(path):
         return _open_tflite(path, runtime, settings)
+    if claims_to_be_tmfile(path) and runtime not in OWN:
+        return _open_tmfile(path, runtime, settings)
     if runtime in LITERT:
         raise UsageError(
             parameter("runtime", runtime), f"{path} is not a TFLite model", "Give a .tflite file"
@@ -167,13 +171,17 @@ def _runs_beside(path: Path_, runtime: str) -> bool:
 
 
 def is_float_model(path: Path_) -> bool:
-    """An ONNX or TFLite file of which no node reads or makes codes of activations."""
+    """An ONNX, TFLite or Tengine file of which no node reads or makes codes of activations."""
     if is_program_file(path) or claims_to_be_plan(path):
         return False
     if claims_to_be_tflite(path):
         from calib8.tflite.kinds import kind_of_file
 
         return kind_of_file(path) == "float"
+    if claims_to_be_tmfile(path):
+        from calib8.tmfile.kinds import kind_of_file as kind_of_tmfile
+
+        return kind_of_tmfile(path) == "float"
     import onnx
     import onnx_ir as ir
 
@@ -206,6 +214,21 @@ def _open_tflite(path: Path_, runtime: str, settings: Settings) -> Session:
         return tflite_sessions.open_float(path, settings.threads)
     names = ", ".join((*OWN, *LITERT))
     raise UsageError(parameter("runtime", runtime), f"{path} is a TFLite model", f"Use one of {names}")
+
+
+def _open_tmfile(path: Path_, runtime: str, settings: Settings) -> Session:
+    """A float Tengine model as the ONNX model that computes the same.
+
+    Raises:
+        UsageError: another runtime than ONNX Runtime.
+        UnsupportedModelError: a quantized one, or operators that have no ONNX nodes.
+    """
+    from calib8.model.load import load_model  # what runs plans does without
+
+    if runtime != ONNXRUNTIME:
+        cure = f"Use {parameter('runtime', ONNXRUNTIME)}"
+        raise UsageError(parameter("runtime", runtime), f"{path} is a Tengine model", cure)
+    return open_session(load_model(path), threads=settings.threads, name=os.fspath(path))
 
 
 def _open_onnxruntime(path: Path_, settings: Settings) -> Session:

@@ -36,7 +36,7 @@ _LEFT_OUT_SHOWN: Final = 5
 
 FloatArgument = Annotated[
     Path,
-    typer.Argument(metavar="FP32", show_default=False, help="The float model, an .onnx or .tflite file."),
+    typer.Argument(metavar="FP32", show_default=False, help="The float model: .onnx, .tflite or .tmfile."),
 ]
 Int8Argument = Annotated[
     Path,

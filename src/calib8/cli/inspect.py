@@ -36,6 +36,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_inspection, say_missing, say_violations, shape_text
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tflite import say_tflite, tflite_document
+from calib8.cli.tmfile import say_tmfile, tmfile_document
 from calib8.files import check_model_file
 from calib8.parameters import on_command_line
 
@@ -69,8 +70,8 @@ def inspect(
     """Show what is in a model.
 
     Its layers, which of them are or would be quantized, and why the others are not; or the integer program
-    of a quantized model; or what a plan holds, or the operators, tensors and scales of a TFLite file. With
-    --data also what goes wrong inside while it runs.
+    of a quantized model; or what a plan holds, or the operators, tensors and scales of a TFLite file or of a
+    tmfile of Tengine. With --data also what goes wrong inside while it runs.
     """
     terminal = open_terminal(report.quiet)
     from calib8.engine.plan_file import ANY_MODEL
@@ -120,6 +121,8 @@ def _say(terminal: Terminal, model: Path, found: Inspection) -> None:
         say_program(terminal, found.program)
     elif found.tflite is not None:
         say_tflite(terminal, found.tflite)
+    elif found.tmfile is not None:
+        say_tmfile(terminal, found.tmfile)
     elif found.model is not None:
         say_inspection(terminal, found.model)
         say_guards(terminal, found.model)
@@ -137,6 +140,8 @@ def _document(model: Path, found: Inspection) -> dict[str, Any]:
     ]
     if found.plan is not None:
         return plan_document(model, found.plan)
+    if found.tmfile is not None:
+        return tmfile_document(found.tmfile)
     if found.tflite is not None:
         return tflite_document(found.tflite, found.target, violations, lowered)
     if found.model is None:

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 ModelArgument = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", show_default=False, help="The float model, an .onnx or .tflite file."),
+    typer.Argument(metavar="MODEL", show_default=False, help="The float model: .onnx, .tflite or .tmfile."),
 ]
 OpenableArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", show_default=False, help="An .onnx or .tflite file, a saved program or a plan."
+        metavar="MODEL", show_default=False, help="An .onnx, .tflite or .tmfile, a saved program or a plan."
     ),
 ]
 

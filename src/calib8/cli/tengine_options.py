@@ -155,6 +155,8 @@ def _numbers(name: str, text: str | None, default: tuple[float, ...]) -> tuple[f
         numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
         numbers = ()
+    if len(default) == 1 and len(numbers) == len(DEFAULT_MEAN):
+        return numbers[:1]  # the tool reads three numbers whatever the image, and takes the first for gray
     if len(numbers) != len(default):
         problem = f"is not {len(default)} number{'s' if len(default) > 1 else ''}, one per colour"
         raise UsageError(f"{name} {text}", problem, f"Write {name} {','.join(f'{n:g}' for n in default)}")

@@ -1,11 +1,13 @@
-"""``calib8 tengine-quant``: the options and the side files of Tengine's quant_tool, for ONNX models.
+"""``calib8 tengine-quant``: options and side files of Tengine's quant_tool, for tmfiles and ONNX models.
 
     -a 0   min-max   minmax            table_minmax.scale
     -a 1   KL        entropy-tengine   table_kl.scale
     -a 2   ACIQ      aciq-tengine      table_aciq.scale
 
-The side files lie in the current folder, as the tool's do: tensor, scale (1/127 behind a Softmax, whatever
-was seen) and zero point; with ``scale_weight.txt`` and ``scale_bias.txt`` for the layers.
+A .tmfile given and wanted becomes what the tool makes of it (``delivery/tmfile``), an .onnx file a QDQ model
+of the target ``tengine``. The side files lie in the current folder, as the tool's do: tensor, scale (1/127
+behind a Softmax, whatever was seen) and zero point; with ``scale_weight.txt`` and ``scale_bias.txt`` for the
+layers.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+from calib8.cli import tengine_tmfile
 from calib8.cli.compare import comparison_table, say_comparison
 from calib8.cli.headings import DATA, RANGES, RESULTS, option
 from calib8.cli.options import ReadingOptions, ReportOptions
@@ -24,10 +27,11 @@ from calib8.cli.render import say_repairs, say_sizes
 from calib8.cli.steps import look_at_data, say_calibration
 from calib8.cli.tengine_options import TengineImages, tengine_preprocess
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.errors import ModelError, UsageError
+from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.ops.questions import is_softmax
 from calib8.processors import usable_cores
+from calib8.tmfile.magic import is_tmfile_name
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -41,8 +45,6 @@ WEIGHT_FILE: Final = Path("scale_weight.txt")
 BIAS_FILE: Final = Path("scale_bias.txt")
 EVALUATED: Final = 32
 """Images for -z 1."""
-
-TENGINE_SUFFIX: Final = ".tmfile"
 
 
 class Algorithm(NamedTuple):
@@ -62,8 +64,8 @@ ALGORITHMS: Final[dict[int, Algorithm]] = {
     4: Algorithm("EQ", "minmax", Path("table_minmax.scale"), "eq-tengine"),
 }
 
-_MODEL_HELP: Final = "The float model, an .onnx file."
-_OUTPUT_HELP: Final = "The INT8 model to write, an .onnx file."
+_MODEL_HELP: Final = "The float model, a .tmfile or an .onnx file."
+_OUTPUT_HELP: Final = "The INT8 model to write: a .tmfile of a .tmfile, or an .onnx file."
 _IMAGES_HELP: Final = "Folder of images to calibrate with; needed without -f."
 _TABLE_HELP: Final = "Scales of an earlier run; nothing is calibrated."
 _ALGORITHM_HELP: Final = "How it is calibrated: 0 min-max, 1 KL, 2 ACIQ, 3 DFQ, 4 EQ. Default: 0."
@@ -71,8 +73,8 @@ _THREADS_HELP: Final = "Threads; no result depends on it. Default: all usable co
 _EVALUATE_HELP: Final = "1: show what every layer loses on some of the images. Default: 0."
 
 
-ModelOption = Annotated[Path, option(DATA, "-m", "MODEL.onnx", _MODEL_HELP)]
-OutputOption = Annotated[Path, option(RESULTS, "-o", "OUT.onnx", _OUTPUT_HELP)]
+ModelOption = Annotated[Path, option(DATA, "-m", "MODEL.tmfile", _MODEL_HELP)]
+OutputOption = Annotated[Path, option(RESULTS, "-o", "OUT.tmfile", _OUTPUT_HELP)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,28 +103,62 @@ def tengine_quant(
 ) -> None:
     """Quantize with the options of Tengine's quant_tool.
 
-    Writes a QDQ model for Tengine, and in the current folder the scales of tensors, weights and biases.
+    Writes an int8 tmfile or a QDQ model for Tengine, and in the current folder the scales of tensors, weights
+    and biases.
     """
     terminal = open_terminal(report.quiet)
     algorithm = _algorithm(run)
-    _check_request(model, output, run)
+    _check_request(model, output, run, algorithm)
     files = {"-o": output, "the table of scales": None if run.table else algorithm.file}
     outputs = {**files, "the scales of weights": WEIGHT_FILE, "the scales of biases": BIAS_FILE}
     check_outputs({**outputs, "--json": report.json}, [model, run.images, run.table])
-    check_written_model(output, f"-o {output}")
     preprocess = _preprocess(terminal, model, images)
-    result = _quantized(terminal, model, run, algorithm, preprocess)
-    contents = _side_files(result, None if run.table else algorithm.file)
-    result.save(output)
-    _write(contents)
-    terminal.say_lines(result.summary)
-    say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
+    made = _made_tmfile if is_tmfile_name(output) else _made_onnx
+    contents = made(terminal, model, output, run, algorithm, preprocess)
     for path in contents:
         terminal.say(f"scales {path}")
     if run.evaluate and run.images is not None:
         _evaluate(terminal, model, output, run, preprocess)
     if report.json is not None:
         write_json(report.json, _document(model, output, run, algorithm, preprocess, contents))
+
+
+def _made_onnx(
+    terminal: Terminal,
+    model: Path,
+    output: Path,
+    run: TengineRun,
+    algorithm: Algorithm,
+    preprocess: Preprocess,
+) -> dict[Path, str]:
+    """Writes a QDQ model and its side files; the files."""
+    result = _quantized(terminal, model, run, algorithm, preprocess)
+    contents = _side_files(model, result, None if run.table else algorithm.file)
+    result.save(output)
+    _write(contents)
+    terminal.say_lines(result.summary)
+    say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
+    return contents
+
+
+def _made_tmfile(
+    terminal: Terminal,
+    model: Path,
+    output: Path,
+    run: TengineRun,
+    algorithm: Algorithm,
+    preprocess: Preprocess,
+) -> dict[Path, str]:
+    """Writes a tmfile in int8 and its side files; the files."""
+    if run.table is not None or run.images is None:
+        found, table = tengine_tmfile.by_table(terminal, model, run.table or Path()), None
+    else:
+        reading = run.reading.of(str(run.images), preprocess)
+        found, table = tengine_tmfile.calibrated(terminal, model, reading, algorithm.method), algorithm.file
+    contents = tengine_tmfile.side_files(found, table, WEIGHT_FILE, BIAS_FILE)
+    tengine_tmfile.save(terminal, model, output, found)
+    _write(contents)
+    return contents
 
 
 def _algorithm(run: TengineRun) -> Algorithm:
@@ -132,12 +168,12 @@ def _algorithm(run: TengineRun) -> Algorithm:
     return ALGORITHMS[run.algorithm]
 
 
-def _check_request(model: Path, output: Path, run: TengineRun) -> None:
+def _check_request(model: Path, output: Path, run: TengineRun, algorithm: Algorithm) -> None:
     """Refuses what is said wrongly before any work is done."""
-    for name, path in (("-m", model), ("-o", output)):
-        if path.suffix.lower() == TENGINE_SUFFIX:
-            cure = "Give the ONNX model that it was converted from" if name == "-m" else "Write an .onnx file"
-            raise ModelError(f"{name} {path}", "is a Tengine model, and calib8 works on ONNX models", cure)
+    if is_tmfile_name(output):
+        tengine_tmfile.check_tmfiles(model, output, algorithm.repair, run.algorithm, run.evaluate)
+    else:
+        check_written_model(output, f"-o {output}")
     if run.images is None and (run.table is None or run.evaluate):
         raise UsageError("-i", "images are missing", "Give a folder of images, or scales with -f and no -z 1")
     if run.evaluate not in (0, 1):
@@ -188,15 +224,20 @@ def _quantized(
     return result
 
 
-def _side_files(result: Quantization, table_file: Path | None) -> dict[Path, str]:
-    """Path → content."""
+def _side_files(source: Path, result: Quantization, table_file: Path | None) -> dict[Path, str]:
+    """Path → content; tensors as Tengine's converter calls those of the model ``source``."""
     from calib8.formats import tengine
+    from calib8.formats.tengine_names import converter_names, with_converter_names
+    from calib8.model.load import load_model
 
     done = None if result.repaired is None else result.repaired.candidate
     model = result.prepared.model if done is None else done.model
     table = _with_softmax(result.table if done is None else done.table, model)
     corrections = {} if done is None else done.corrections
-    files = {} if table_file is None else {table_file: tengine.write(table)}
+    files = {}
+    if table_file is not None:
+        names = converter_names(load_model(source))
+        files[table_file] = tengine.write(with_converter_names(table, names))
     return {
         **files,
         WEIGHT_FILE: tengine.write_weight_scales(model, table, corrections),

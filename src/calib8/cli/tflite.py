@@ -102,7 +102,7 @@ def _works(found: TfliteInspection) -> dict[str, int]:
 def _coding(tensor: TensorInspection) -> str:
     if not tensor.scales:
         return ""
-    return f", scale {_span(tensor.scales)}, zero point {_span(tensor.zero_points)}"
+    return f", scale {span(tensor.scales)}, zero point {span(tensor.zero_points)}"
 
 
 def _operator_table(found: TfliteInspection, tensors: dict[str, TensorInspection]) -> Table:
@@ -144,15 +144,15 @@ def _tensor_table(tensors: Sequence[TensorInspection]) -> Table:
             _short(tensor.name),
             tensor.dtype,
             shape_text(tensor.shape),
-            _span(tensor.scales),
-            _span(tensor.zero_points),
+            span(tensor.scales),
+            span(tensor.zero_points),
             "" if tensor.axis is None else str(tensor.axis),
             f"{tensor.bytes:,}" if tensor.bytes else "",
         )
     return table
 
 
-def _span(values: Sequence[float]) -> str:
+def span(values: Sequence[float]) -> str:
     """The only value, or the smallest and the largest of several."""
     if not values:
         return ""

@@ -19,6 +19,7 @@ from calib8.engine.emit import (
     depthwise,
     elementwise,
     group_norm,
+    integer_lstm,
     layer_norm,
     mat_mul,
     moves,
@@ -54,6 +55,7 @@ EMIT: Final[Emits] = {
     **layer_norm.EMIT,
     **group_norm.EMIT,
     **recurrent.EMIT,
+    **integer_lstm.EMIT,
     **resize.EMIT,
     **moves.EMIT,
     **wide.EMIT,
@@ -111,7 +113,7 @@ def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) ->
     """The plan of all that was emitted."""
     program = out.program
     weights = [step.weight.nbytes for step in program.instructions if isinstance(step, op.Weighted)]
-    cells = (step for step in program.instructions if isinstance(step, op.Recurrent))
+    cells = (step for step in program.instructions if isinstance(step, op.Recurrent | op.IntegerLstm))
     weights += [step.weight.nbytes + step.recurrent.nbytes for step in cells]
     return Plan(
         name=program.name,

@@ -6,6 +6,7 @@ The tool saw the model as it was exported, calib8 quantizes it prepared (BatchNo
     same values          a tensor without a range takes that of one tied to it by Identity, Reshape …
     known limits         Softmax, Sigmoid and Tanh need no range
     a layer              ncnn's names stand for the first input of the layer
+    a fusion             Tengine calls the result of Conv and Relu what the Conv's is called
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.formats.ncnn import layer_inputs
 from calib8.formats.table_file import TableFile, entry_without_statistics, is_symmetric, listed
+from calib8.formats.tengine import TYPES as TENGINE_FORMATS
+from calib8.formats.tengine_names import converter_names, with_own_names
 from calib8.model.graph import (
     activation_inputs,
     float_attribute,
@@ -95,6 +98,8 @@ def bind(
     if file.keys == "layers":
         entries, unknown = _of_layers(file, prepared)
     else:
+        if file.format in TENGINE_FORMATS:
+            file = replace(file, table=with_own_names(file.table, converter_names(original)))
         entries = dict(file.table.entries)
         named = [*entries, *file.without_scale]
         unknown = tuple(sorted(n for n in named if n not in known and not n.startswith(_TENSORRT_OWN)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -15,6 +16,8 @@ from calib8.formats.bind import Binding, bind, layers_to_tensors
 from calib8.formats.difference import losses
 from calib8.formats.table_file import TableFile
 from calib8.formats.tables import FORMATS, read_table, table_format, table_text, write_text
+from calib8.formats.tengine import TYPES as TENGINE_FORMATS
+from calib8.formats.tengine_names import converter_names, with_converter_names, with_own_names
 from calib8.model.load import ModelSource
 from calib8.notebook import in_notebook, notes
 from calib8.parameters import escaped, parameter
@@ -57,11 +60,12 @@ class TableConversion:
 
 @dataclass(frozen=True)
 class _Bound:
-    """A table called after tensors; on a model, if one was given."""
+    """A table called after tensors; on a model, if one was given, with what Tengine calls its tensors."""
 
     file: TableFile
     prepared: ir.Model | None
     binding: Binding | None
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @checks_types
@@ -84,7 +88,7 @@ def convert_table(
         to: its format, a key of ``calib8.formats.tables.FORMATS``.
         form: format of the file ``table``; None: told by the content.
         model: path or ModelProto of the float model: binds the table to it, and tells the layers of an ncnn
-            table.
+            table, and what Tengine's converter calls the tensors.
         partial: with a model: pass over names that it does not have.
         header: first line of a TensorRT cache; None: that of the table, else the usual one.
         lossy: write it even where the format cannot hold all of it.
@@ -101,7 +105,8 @@ def convert_table(
     _check(to, model, partial, header)
     source = _opened(table, form)
     bound = _on_model(source, model, partial)
-    text = table_text(bound.file.table, to, model=bound.prepared, header=header or source.header)
+    named = with_converter_names(bound.file.table, bound.names) if to in TENGINE_FORMATS else bound.file.table
+    text = table_text(named, to, model=bound.prepared, header=header or source.header)
     written = _read_back(bound, to, text, place)
     lost = losses(bound.file, written, keeps_weights=FORMATS[to].layers)
     if lost and not lossy:
@@ -146,10 +151,13 @@ def _on_model(file: TableFile, model: ModelSource | None, partial: bool) -> _Bou
         named = os.fspath(model) if isinstance(model, str | os.PathLike) else "the model"
         problem = f"has no range of a tensor of {named}"
         raise TableError(file.source, problem, "Give the model that it was made for")
-    return _Bound(replace(file, table=binding.table, keys="tensors"), prepared.model, binding)
+    tensors = replace(file, table=binding.table, keys="tensors")
+    return _Bound(tensors, prepared.model, binding, converter_names(original))
 
 
 def _read_back(bound: _Bound, to: str, text: str, output: Path) -> CalibrationTable:
     """What the text says of tensors."""
     back = FORMATS[to].read(text, str(output))
+    if to in TENGINE_FORMATS:
+        return with_own_names(back.table, bound.names)
     return back.table if bound.prepared is None else layers_to_tensors(back, bound.prepared).table

@@ -1,6 +1,6 @@
 """From a path or a ModelProto to a checked ``onnx_ir.Model``, external data and > 2 GB included.
 
-A float TFLite model becomes the ONNX model that computes the same.
+A float TFLite or Tengine model becomes the ONNX model that computes the same.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from calib8.model.large_constants import read_light
 from calib8.model.runtime import as_written, open_session
 from calib8.model.stored_constants import check_constants, check_names, has_external_data
 from calib8.tflite.magic import claims_to_be_tflite
+from calib8.tmfile.magic import claims_to_be_tmfile
 
 UNREADABLE: Final = (
     DecodeError,
@@ -54,18 +55,18 @@ _READ_FROM: Final = "calib8.read_from"
 
 
 def load_model(source: ModelSource) -> ir.Model:
-    """Reads an ONNX model, or a float TFLite model as one, and checks that it is whole.
+    """Reads an ONNX model, or a float TFLite or Tengine model as one, and checks that it is whole.
 
     Args:
         source: path of an .onnx file (external data beside it is mapped, not copied) or of a float .tflite
-            file, known by its first bytes; or a ModelProto; or a graph that this function gave, which comes
-            back as it is: so a file is opened once however many steps take it.
+            or .tmfile, known by its first bytes; or a ModelProto; or a graph that this function gave, which
+            comes back as it is: so a file is opened once however many steps take it.
 
     Raises:
         UsageError: neither of them.
         ModelError: no such file, not ONNX, truncated, missing or short external data, invalid graph.
         UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows; a TFLite
-            model that is quantized or holds operators without ONNX nodes.
+            or Tengine model that is quantized or holds operators without ONNX nodes.
     """
     if isinstance(source, ir.Model):
         if _READ_FROM not in source.meta:
@@ -82,6 +83,8 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     subject = "ModelProto" if isinstance(source, onnx.ModelProto) else str(checked_path(source, "model"))
     if not isinstance(source, onnx.ModelProto) and claims_to_be_tflite(source):
         return _from_tflite(subject)
+    if not isinstance(source, onnx.ModelProto) and claims_to_be_tmfile(source):
+        return _from_tmfile(subject)
     try:
         model, checked = _parsed(source)
         if "ai.onnx" in model.opset_imports:  # the long name of the standard operator set
@@ -95,6 +98,11 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     except UNREADABLE as error:
         raise _not_onnx(subject, error) from error
     return model
+
+
+def read_from(model: ir.Model) -> str:
+    """The path that ``load_model`` read a graph from, empty for a ModelProto."""
+    return str(model.meta.get(_READ_FROM, ""))
 
 
 def kept_open(source: ModelSource) -> ModelSource:
@@ -133,7 +141,7 @@ def _parsed(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[ir.Model,
     if isinstance(source, onnx.ModelProto):
         return ir.from_proto(source), source
     path = Path(source)
-    check_model_file(source, "Give the path of an .onnx or .tflite file")
+    check_model_file(source, "Give the path of an .onnx, .tflite or .tmfile")
     try:
         light = read_light(path)
         model = ir.load(path) if light is None else light.model
@@ -153,6 +161,15 @@ def _from_tflite(path: str) -> ir.Model:
     from calib8.tflite.read import read_tflite
 
     model = float_model(read_tflite(path), path)
+    _check_inputs(model, path)
+    return model
+
+
+def _from_tmfile(path: str) -> ir.Model:
+    from calib8.model.from_tmfile.translate import float_model  # ONNX models do without the format
+    from calib8.tmfile.read import read_tmfile
+
+    model = float_model(read_tmfile(path), path)
     _check_inputs(model, path)
     return model
 

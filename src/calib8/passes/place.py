@@ -24,6 +24,7 @@ from calib8.ops.groups import (
     FUNCTION_OPS,
     MOVE_OPS,
     OF_SHAPES,
+    PAIR_OPS,
     TARGET_OPS,
     WEIGHTED_OPS,
 )
@@ -111,12 +112,12 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
         "calibration",
         quantize_outputs=True,
         shared_scale_ops=frozenset({"AveragePool", "Concat"}),
-        computes=TARGET_OPS,
+        computes=TARGET_OPS | PAIR_OPS,
         multiplies_activations=True,
     )
     joining = replace(widest, joins_pointwise=True)
     schemes = [widest, joining, replace(joining, fuses=CLAMPS | {ANY_FUNCTION})]
-    if normalizations(model, TARGET_OPS):  # other targets have codes inside of them
+    if normalizations(model, TARGET_OPS | PAIR_OPS):  # other targets have codes inside of them
         schemes += [replace(scheme, computes=frozenset()) for scheme in schemes]
     found = {name for scheme in schemes for name in place(model, scheme, keep_float).readers}
     values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
@@ -204,11 +205,12 @@ def _why_no_function(node: ir.Node, scheme: QuantScheme, feeds_weights: set[ir.N
     """Why an op that has an integer form as a function of one tensor alone is none here."""
     if is_one or node.op_type not in FUNCTION_OPS:
         return ""
+    of_two = node.op_type in PAIR_OPS & scheme.computes and len(list(activation_inputs(node))) == 2
     if not scheme.joins_pointwise:
         return COMPUTED_IN_FLOAT
     if node not in feeds_weights:
         return "it is post-processing behind the last weighted layer"
-    return "it is not a function of one tensor"
+    return "" if of_two else "it is not a function of one tensor"
 
 
 def _holds_function_ops(function: TensorFunction) -> bool:

@@ -9,6 +9,7 @@ from calib8.data.preprocess import Preprocess
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.program.magic import is_program_file
 from calib8.tflite.magic import claims_to_be_tflite
+from calib8.tmfile.magic import claims_to_be_tmfile
 
 
 def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
@@ -23,7 +24,9 @@ def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | 
 
 
 def _stored_text(path: str | os.PathLike[str]) -> str | None:
-    """The preprocessing that an ONNX or TFLite file has stored, as JSON."""
+    """The preprocessing that an ONNX or TFLite file has stored, as JSON; a tmfile has no place for it."""
+    if claims_to_be_tmfile(path):
+        return None
     if claims_to_be_tflite(path):
         from calib8.tflite.metadata import stored_preprocess_text
 

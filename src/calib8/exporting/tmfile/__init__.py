@@ -1,0 +1,1 @@
+"""Tengine models in int8 codes."""

@@ -1,0 +1,82 @@
+"""The scales of a Tengine model's tensors, as a table of Tengine's tools has them: a line per tensor.
+
+    conv1 0.023142 0          tensor name, scale, zero point; in the order of the file
+
+The scale of a model in int8 is what the table says, not what it was rounded from. Six decimals, as the tools
+write them; nine digits where six decimals would keep fewer than four of them. A Softmax has 1/127, whatever
+was seen. Names end at the first space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from calib8.errors import TableError
+from calib8.exporting.tmfile.codes import CodedLayer
+from calib8.qparams import INT8_SYMMETRIC, activation_qparams
+from calib8.table import CalibrationTable
+from calib8.tmfile.graph import Graph
+
+LEAST_WITH_DECIMALS: Final = 0.001
+"""Of which six decimals keep four digits."""
+
+OF_SOFTMAX: Final = 1 / 127
+
+
+def scale_texts(graph: Graph, table: CalibrationTable, name: str = "model") -> dict[str, str]:
+    """Name → scale as it stands in the table, of every tensor that is an input or computed.
+
+    Args:
+        graph: the float model.
+        table: ranges of its tensors, by the names of the file.
+        name: of the model, for messages.
+
+    Raises:
+        TableError: a tensor without a range, or a name that such a table cannot hold.
+    """
+    softmaxes = {place for node in graph.nodes if node.op == "Softmax" for place in node.outputs}
+    texts: dict[str, str] = {}
+    for place, tensor in enumerate(graph.tensors):
+        if tensor.role not in ("var", "input"):
+            continue
+        if tensor.name.split() != [tensor.name]:
+            problem = f"tensor '{tensor.name}' of {name} has a name with spaces"
+            raise TableError("the table of scales", problem, "Rename it in the model")
+        if place in softmaxes:
+            texts[tensor.name] = scale_text(OF_SOFTMAX)
+            continue
+        entry = table.entries.get(tensor.name)
+        if entry is None:
+            problem = f"lacks the tensor '{tensor.name}' of {name}"
+            raise TableError("the table of scales", problem, "Calibrate the same model again")
+        qparams = activation_qparams(entry.range.min, entry.range.max, INT8_SYMMETRIC)
+        texts[tensor.name] = scale_text(qparams.scale)
+    return texts
+
+
+def scale_text(scale: float) -> str:
+    """A scale as the table writes it."""
+    single = float(np.float32(scale))
+    return f"{single:.6f}" if single >= LEAST_WITH_DECIMALS else f"{single:.9g}"
+
+
+def table_text(texts: Mapping[str, str]) -> str:
+    """The table."""
+    return "".join(f"{name} {text} 0\n" for name, text in texts.items())
+
+
+def weight_text(layers: tuple[CodedLayer, ...]) -> str:
+    """``scale_weight.txt``: a line per layer."""
+    return "".join(_line(layer.weight, layer.weight_scales.tolist()) for layer in layers)
+
+
+def bias_text(layers: tuple[CodedLayer, ...]) -> str:
+    """``scale_bias.txt``: a line per layer with a bias."""
+    return "".join(_line(layer.bias, layer.bias_scales.tolist()) for layer in layers if layer.bias)
+
+
+def _line(name: str, scales: list[float]) -> str:
+    return f"{name} {''.join(f'{scale:.8f} ' for scale in scales)}\n"

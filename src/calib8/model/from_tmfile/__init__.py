@@ -1,0 +1,1 @@
+"""Float Tengine models as ONNX graphs that compute the same."""

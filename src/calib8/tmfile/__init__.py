@@ -1,0 +1,1 @@
+"""Tengine's model files (``.tmfile``, version 2): read, checked and written."""
