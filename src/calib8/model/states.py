@@ -20,7 +20,7 @@ import onnx_ir as ir
 from calib8.errors import ModelError, UsageError
 from calib8.model.graph import tensor_spec
 from calib8.model.metadata import stored_entries, write_metadata
-from calib8.ops.groups import RECURRENT
+from calib8.ops.groups import ARRANGING_OPS, RECURRENT
 from calib8.tensors import TensorSpec, check_states, may_be_alike
 
 States: TypeAlias = Mapping[str, str]
@@ -38,9 +38,7 @@ BEFORE: Final = frozenset(("in", "input", "prev", "previous", "initial", "init",
 AFTER: Final = frozenset(("out", "output", "n", "new", "next", "final", "last", "updated", "present"))
 """Parts that the names of an input and of the output that feeds it do not share."""
 
-MOVES: Final = frozenset(
-    ("Identity", "Slice", "Split", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Gather", "Concat", "Cast")
-)
+MOVES: Final = ARRANGING_OPS | {"Identity", "Gather"}
 """Ops that hand values on: between the ends of a model and its recurrent layers."""
 
 FIRST_STATES: Final = (5, 6)
