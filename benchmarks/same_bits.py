@@ -3,10 +3,12 @@
     python benchmarks/same_bits.py [--networks resnet18,torchvision:vgg11,…] [--exporters torchscript]
         [--size 96] [--json FILE] [--page docs/conformance.md]
 
-Every network is exported, quantized for ONNX Runtime and for TFLite, and run on the same images:
+Every network is exported, quantized for ONNX Runtime, the engine and TFLite, and run on the same images:
 
     QDQ file      native engine beside ONNX Runtime (optimized, unoptimized) and beside the NumPy reference
+    calib8        the same for the target calib8, whose files ONNX Runtime computes in float in part
     TFLite file   native engine reading the file beside LiteRT's reference kernels
+    trace         whether ``calib8.training.prepare`` traces the module and simulates its codes
 
 What the file of --json has already is not measured again.
 """
@@ -17,6 +19,7 @@ import argparse
 import json
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+import torch
 
 from calib8 import InferenceSession, Quantization, quantize
 from calib8.analysis.tflite_sessions import open_in_litert, open_in_own
@@ -34,7 +38,8 @@ from calib8.ops.groups import WEIGHTED_OPS
 from calib8.program.listing import summary
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
-from same_bits_networks import EXPORTERS, NETWORKS, export, smooth_images
+from calib8.training import prepare
+from same_bits_networks import EXPORTERS, NETWORKS, export, network, smooth_images
 from same_bits_tables import installed, page, rows
 
 CALIBRATION = 4
@@ -54,13 +59,27 @@ def measured(name: str, exporter: str, size: int, folder: Path) -> dict[str, Any
         return {**found, "failed": f"export: {_line(error)}"}
     images = [{"image": image[None]} for image in smooth_images(CALIBRATION + JUDGED, size, 3)]
     calibration, judged = images[:CALIBRATION], images[CALIBRATION:]
-    for target, judge in (("onnxruntime", onnx_figures), ("tflite", tflite_figures)):
+    judges = {"onnxruntime": onnx_figures, "calib8": onnx_figures, "tflite": tflite_figures}
+    for target, judge in judges.items():
         try:
             made = quantize(str(model), calibration, target=target, effort="fast")
             found[target] = judge(made, folder, judged)
         except Calib8Error as error:
             found[target] = {"failed": _line(error)}
+    found["trace"] = traced(name, size)
     return {**found, "seconds": round(time.perf_counter() - started, 1)}
+
+
+def traced(name: str, size: int) -> dict[str, Any]:
+    """Whether a module can be trained with its rounding simulated, and why not."""
+    image = torch.from_numpy(smooth_images(1, size, 2))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            prepare(network(name, size), image, "calib8")
+    except Calib8Error as error:
+        return {"failed": _line(error)}
+    return {}
 
 
 def _line(error: Exception) -> str:
@@ -82,7 +101,9 @@ def onnx_figures(made: Quantization, folder: Path, images: Sequence[Mapping[str,
     reference = run_program(engine.program, images[0], partial(keep_codes, engine.program, codes))
     counts = summary(engine.program)
     layers = [one.quantized for one in made.placement.decisions if one.op_type in WEIGHTED_OPS]
+    macs = counts.integer_macs, counts.float_macs or 0
     return {
+        "coded_share": macs[0] / max(sum(macs), 1),
         "layers": len(layers),
         "quantized": sum(layers),
         "floats": counts.instructions.get("Float", 0),

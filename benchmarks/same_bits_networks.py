@@ -67,6 +67,15 @@ NETWORKS: Final[Mapping[str, int]] = {
             "rexnet_100",
             "mixnet_s",
             "starnet_s1",
+            "convnextv2_atto",
+            "convnext_tiny",
+            "efficientvit_b0",
+            "mobilevitv2_050",
+            "efficientformerv2_s0",
+            "edgenext_xx_small",
+            "repvit_m0_9",
+            "coat_lite_tiny",
+            "cait_xxs24_224",
         ),
         96,
     ),
@@ -75,6 +84,11 @@ NETWORKS: Final[Mapping[str, int]] = {
     "efficientformer_l1": 224,
     "visformer_small": 224,
     "levit_conv_128s": 224,
+    "coat_lite_tiny": 224,
+    "cait_xxs24_224": 224,
+    "vit_tiny_patch16_224": 224,
+    "deit_tiny_patch16_224": 224,
+    "swin_tiny_patch4_window7_224": 224,
 }
 """Name → rows and columns of the images."""
 

@@ -36,9 +36,12 @@ layer shows in every output. Measured by `benchmarks/same_bits.py`
 Cells compare calib8's engine with the runtime of their column: `equal` means every bit of every output;
 otherwise the cell gives the share of output values that differ and the largest difference in steps, where a
 step is 1/255 of the range of the output; "last bits" means less than a thousandth of a step. "Float" counts
-the parts of the program that ONNX Runtime runs. "First codes apart" is about the first tensor that
-unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty if none
-does.
+the parts of the program that ONNX Runtime runs. The column `calib8` is about the target of that name: the
+share of the multiply-accumulates that are of codes, the float parts, and how far the engine lies from ONNX
+Runtime, which computes normalizations, quotients and products of two activations of such a file in float.
+"Trace" says whether `calib8.training.prepare` traces the module. "First codes apart" is about the first
+tensor that unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty
+if none does.
 
 {table}
 
@@ -79,7 +82,8 @@ To repeat it: `python benchmarks/same_bits.py --json FILE --page docs/conformanc
 def rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """A table: a line per network and exporter."""
     titles = "ONNX Runtime, optimized | unoptimized | first codes apart | NumPy reference | TFLite: LiteRT"
-    lines = [f"| network | exporter | layers in int8 | Float | {titles} | reason |", "|---" * 10 + "|"]
+    lines = [f"| network | exporter | layers in int8 | Float | {titles} | calib8 | trace | reason |"]
+    lines.append("|---" * 12 + "|")
     return [*lines, *(f"| {' | '.join(cells(one))} |" for one in records)]
 
 
@@ -87,17 +91,36 @@ def cells(one: Mapping[str, Any]) -> list[str]:
     """A line of the table; where an error stopped the network, what it says."""
     name = [one["network"].removeprefix("torchvision:"), one["exporter"]]
     if "failed" in one:
-        return [*name, *["–"] * 7, one["failed"]]
+        return [*name, *["–"] * 9, one["failed"]]
     onnx, tflite = one["onnxruntime"], one["tflite"]
     lite = "refused" if "failed" in tflite else apart_text(tflite["engine_litert"])
     if "failed" in onnx:
-        return [*name, *["–"] * 6, lite, onnx["failed"]]
+        return [*name, *["–"] * 6, lite, own_text(one), trace_text(one), onnx["failed"]]
     optimized, plain, numpy = (apart_text(onnx[key]) for key in COLUMNS)
     first = onnx["first_apart"]
     count = f"{first['differing']} of {first['values']:,}" if first else ""
     reason = REASONS.get(one["network"], "") if {optimized, numpy, lite} != {"equal"} else ""
     layers = f"{onnx['quantized']} of {onnx['layers']}"
-    return [*name, layers, str(onnx["floats"]), optimized, plain, count, numpy, lite, reason]
+    figures = [layers, str(onnx["floats"]), optimized, plain, count, numpy, lite]
+    return [*name, *figures, own_text(one), trace_text(one), reason]
+
+
+def own_text(one: Mapping[str, Any]) -> str:
+    """Share of codes, float parts and distance from ONNX Runtime for the target calib8."""
+    own = one.get("calib8")
+    if own is None:
+        return ""
+    if "failed" in own:
+        return str(own["failed"])
+    share, parts = 100 * own["coded_share"], "" if not own["floats"] else f", {own['floats']} Float"
+    numpy = "" if not own["engine_numpy"]["differing"] else ", not the reference's bits"
+    return f"{share:.4g} %{parts}; {apart_text(own['engine_optimized'])}{numpy}"
+
+
+def trace_text(one: Mapping[str, Any]) -> str:
+    """``yes``, or why the module is not traced; empty where nobody tried."""
+    trace = one.get("trace")
+    return "" if trace is None else str(trace.get("failed", "yes"))
 
 
 def apart_text(found: Mapping[str, float]) -> str:

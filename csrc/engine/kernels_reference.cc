@@ -15,6 +15,7 @@ void fill_reference(KernelTable& table) {
   set_kernel<Add, reference_add>(table);
   set_kernel<AddSums, reference_add_sums>(table);
   set_kernel<Mul, reference_mul>(table);
+  set_kernel<Div, reference_div>(table);
   set_kernel<Extreme, reference_extreme>(table);
   set_kernel<Lookup, reference_lookup>(table);
   set_kernel<MaxPool, reference_max_pool>(table);
@@ -25,6 +26,7 @@ void fill_reference(KernelTable& table) {
   set_kernel<LayerNorm, reference_layer_norm>(table);
   set_kernel<GroupNorm, reference_group_norm>(table);
   set_kernel<Recurrent, reference_recurrent>(table);
+  set_kernel<IntegerLstm, reference_integer_lstm>(table);
   set_kernel<ResizeLinear, reference_resize_linear>(table);
   set_kernel<ResizeToFloat, reference_resize_to_float>(table);
   set_kernel<Plane, reference_plane>(table);

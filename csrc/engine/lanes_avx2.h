@@ -209,6 +209,10 @@ struct Lanes<32> {
     return narrowed(code(low), code(high));
   }
 
+  // Entries of a table by their number.
+  static Floats gathered(const float* table, Ints places) { return _mm256_i32gather_ps(table, places, 4); }
+  static Ints gathered(const int32_t* table, Ints places) { return _mm256_i32gather_epi32(table, places, 4); }
+
   static Ints zero() { return _mm256_setzero_si256(); }
   static Ints set8(int32_t a) { return _mm256_set1_epi8(static_cast<int8_t>(a)); }
   static Ints set16(int32_t a) { return _mm256_set1_epi16(static_cast<int16_t>(a)); }

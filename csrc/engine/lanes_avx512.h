@@ -82,6 +82,9 @@ struct Lanes<64> {
     return _mm512_cvtepi32_epi8(code(_mm512_maskz_loadu_ps(mask, values)));
   }
 
+  static Floats gathered(const float* table, Ints places) { return _mm512_i32gather_ps(places, table, 4); }
+  static Ints gathered(const int32_t* table, Ints places) { return _mm512_i32gather_epi32(places, table, 4); }
+
   static Ints zero() { return _mm512_setzero_si512(); }
   static Ints set8(int32_t a) { return _mm512_set1_epi8(static_cast<int8_t>(a)); }
   static Ints set16(int32_t a) { return _mm512_set1_epi16(static_cast<int16_t>(a)); }

@@ -211,6 +211,45 @@ struct CellScratch {
 };
 inline int64_t scratch_bytes(const Recurrent& step) { return CellScratch::bytes_of(step); }
 
+// IntegerLstm (recurrent/): likewise, with numbers of 16 bits.
+struct IntegerCellScratch {
+  int64_t row_bytes, state_bytes, hidden_bytes, words;
+  uint8_t *inputs, *states, *hidden;  // stored codes [kCellRows], [kCellSamples], [kCellSamples]
+  int16_t* sums;                      // of x: [kCellRows][kGates][words]
+  int16_t *gates, *c, *tangent;       // [kCellSamples][kGates][words], [kCellSamples][words], [words]
+
+  static int64_t bytes_of(const IntegerLstm& step) { return IntegerCellScratch(step, nullptr).used_; }
+  IntegerCellScratch(const IntegerLstm& step, uint8_t* memory)
+      : row_bytes(whole_vectors(step.inputs)),
+        state_bytes(whole_vectors(step.width)),
+        hidden_bytes(whole_vectors(step.units)),
+        words(step.words()) {
+    inputs = take<uint8_t>(memory, kCellRows * row_bytes);
+    states = take<uint8_t>(memory, kCellSamples * state_bytes);
+    hidden = take<uint8_t>(memory, kCellSamples * hidden_bytes);
+    sums = take<int16_t>(memory, kCellRows * IntegerLstm::kGates * words);
+    gates = take<int16_t>(memory, kCellSamples * IntegerLstm::kGates * words);
+    c = take<int16_t>(memory, kCellSamples * words);
+    tangent = take<int16_t>(memory, words);
+  }
+  int16_t* sum_of(int64_t row, int64_t gate) const {
+    return sums + (row * IntegerLstm::kGates + gate) * words;
+  }
+  int16_t* gate_of(int64_t sample, int64_t gate) const {
+    return gates + (sample * IntegerLstm::kGates + gate) * words;
+  }
+
+ private:
+  template <class T>
+  T* take(uint8_t* memory, int64_t count) {
+    const int64_t from = used_;
+    used_ += whole_vectors(count * static_cast<int64_t>(sizeof(T)));
+    return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + from);
+  }
+  int64_t used_ = 0;
+};
+inline int64_t scratch_bytes(const IntegerLstm& step) { return IntegerCellScratch::bytes_of(step); }
+
 // All others.
 template <class Step>
 constexpr int64_t scratch_bytes(const Step&) {

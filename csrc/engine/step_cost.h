@@ -54,11 +54,13 @@ inline double nanoseconds(const Dequantize& step) { return product(step.sizes) /
 inline double nanoseconds(const Requantize& step) { return product(step.tensors.sizes) / kElements; }
 inline double nanoseconds(const Add& step) { return product(step.pair.sizes) / kElements; }
 inline double nanoseconds(const Mul& step) { return product(step.pair.sizes) / kElements; }
+inline double nanoseconds(const Div& step) { return product(step.pair.sizes) / kElements; }
 inline double nanoseconds(const Extreme& step) { return product(step.pair.sizes) / kElements; }
 // One thread takes a direction of a few samples; with nothing else to do the others are left alone.
 inline double nanoseconds(const Recurrent& step) {
   return step.directions * step.samples > 1 ? kWorthSharing : 0;
 }
+inline double nanoseconds(const IntegerLstm& step) { return step.samples > 1 ? kWorthSharing : 0; }
 inline double nanoseconds(const Lookup& step) { return product(step.tensors.sizes) / kElements; }
 
 // All others.

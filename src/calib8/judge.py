@@ -120,7 +120,7 @@ def evaluate(
             checked_path(model, "models")
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     settings = Settings(reading.threads, profile, integer_only)
-    with as_files(models, example_inputs) as files:
+    with as_files(models, example_inputs, reading.fix) as files:
         found = _evaluated(
             files.paths, reading, purpose, runtime, settings, label_offset, judge, callback_of(progress)
         )
@@ -145,9 +145,9 @@ def _evaluated(
     of_images = labels_of_images(purpose.task, reading.labels)
     labels = reading.labels if of_images is None else None
     asked = replace(reading, preprocess=preprocess, labels=labels)
-    dataset = asked.opened(_inputs_of_first(sessions), elsewhere=True)
-    _check_goes_elsewhere(dataset, purpose, judge)
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
+    dataset = _opened_for(None if reference is None else models[reference], asked, sessions)
+    _check_goes_elsewhere(dataset, purpose, judge)
     meaning = None if reference is None else meaning_of_file(models[reference], purpose)
     judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
     labels_asked = dataset.labels_asked or label_offset != 0
@@ -165,6 +165,17 @@ def _evaluated(
         return results
     pairs = zip(results, models, strict=True)
     return [_with_saturation(result, path, runtime) for result, path in pairs]
+
+
+def _opened_for(fp32: FilePath | None, reading: Reading, sessions: Sequence[Session]) -> Dataset:
+    """The samples; those of a streaming model are frames with the states that the float model has."""
+    inputs = _inputs_of_first(sessions)
+    if fp32 is None or claims_to_be_tflite(fp32):
+        return reading.opened(inputs, elsewhere=True)
+    from calib8.calibration.streaming import opened_for  # plans run without the libraries of models
+    from calib8.model.load import load_model
+
+    return opened_for(load_model(fp32), reading, elsewhere=True)
 
 
 def _told(
@@ -335,16 +346,17 @@ def preflight(
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
     from calib8.analysis.second_opinion import second_opinion
-    from calib8.model.graph import graph_inputs
+    from calib8.calibration.streaming import opened_for
+    from calib8.model.fix_inputs import with_fixed
     from calib8.model.load import load_model, naming_file
     from calib8.passes.prepare import refuse_unsupported
 
-    original = load_model(as_model(model, example_inputs))
+    reading = requested(Reading, words, data, field="data")
+    original = load_model(with_fixed(as_model(model, example_inputs), reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
-    reading = requested(Reading, words, data, field="data")
     samples = PREFLIGHT_SAMPLES if reading.samples is None else reading.samples
-    dataset = replace(reading, samples=samples).opened(graph_inputs(original))
+    dataset = opened_for(original, replace(reading, samples=samples))
     pieces = list(batches(dataset, 1, reading.threads))
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)

@@ -17,6 +17,7 @@ from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.range_choice import RangeChoice, RangeWords
 from calib8.calibration.source import Model, Source, open_data, open_statistics, prepare_for_table
 from calib8.calibration.statistics import Statistics
+from calib8.calibration.streaming import opened_for
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
@@ -27,6 +28,7 @@ from calib8.errors import UsageError
 from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
 from calib8.int8_model import int8_model, judged_model, other_tables, repaired_candidate, with_spots
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.graph import graph_inputs
 from calib8.model.load import kept_open, load_model
 from calib8.modules.given import Module, as_model
@@ -328,7 +330,7 @@ def _with_ranges(
     others = {} if asked.ranges.method is not None else other_tables(calibration, start, meaning)
     done = repaired_candidate(
         start, wanted, calibration.dataset, others, meaning, threads, progress, kept=calibration.kept,
-        original=load_model(model) if wanted.names else None,
+        original=load_model(with_fixed(model, asked.reading.fix)) if wanted.names else None,
     )  # fmt: skip
     preprocess = _used(calibration, asked.reading.preprocess)
     result = judged_model(int8_model(start, done, prepared, preprocess, {}), meaning, threads)
@@ -362,7 +364,7 @@ def _with_table(
     floats = prepared.nodes_called(asked.repair.keep_float)
     unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
     looked_at = reading.data is not None and wanted
-    dataset = reading.opened(graph_inputs(original)) if looked_at else None
+    dataset = opened_for(original, reading) if looked_at else None
     candidate = Candidate(prepared.model, table, scheme, floats, asked.ranges.power_of_two)
     start = with_spots(candidate, asked.repair.spots, unranged)
     meaning = asked.purpose.meaning(prepared.model)

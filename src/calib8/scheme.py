@@ -14,6 +14,7 @@ from calib8.ops.groups import BINARY_OPS as BINARY_OPS
 from calib8.ops.groups import CLAMPS
 from calib8.ops.groups import CODE_PRESERVING_OPS as CODE_PRESERVING_OPS
 from calib8.ops.groups import FUNCTION_OPS as FUNCTION_OPS
+from calib8.ops.groups import PAIR_OPS as PAIR_OPS
 from calib8.ops.groups import TARGET_OPS as TARGET_OPS
 from calib8.ops.groups import UNARY_OPS as UNARY_OPS
 from calib8.ops.groups import WEIGHTED_OPS as WEIGHTED_OPS
@@ -158,7 +159,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             name="calib8",
             fuses=CLAMPS | {ANY_FUNCTION},
             cautions={},
-            computes=TARGET_OPS,
+            computes=TARGET_OPS | PAIR_OPS,
             codes_recurrent=True,
             spots=INT16,
             chooses_spots=True,

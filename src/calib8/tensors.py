@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import UsageError
+from calib8.parameters import either, parameter
 from calib8.type_texts import a_type
 
 MOST_ELEMENTS: Final = 2**31 - 1
@@ -81,3 +82,68 @@ class TensorSpec:
         """``name: dtype N×3×224×224``, as messages show it."""
         shape = "unknown shape" if self.shape is None else shape_text(self.shape)
         return f"{self.name}: {self.dtype} {shape}"
+
+
+def may_be_alike(one: TensorSpec, other: TensorSpec) -> bool:
+    """One type, and no axis of two sizes, as far as they are known."""
+    if one.dtype != other.dtype:
+        return False
+    if one.shape is None or other.shape is None:
+        return True
+    pairs = list(zip(one.shape, other.shape, strict=False))
+    known = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+    return len(one.shape) == len(other.shape) and all(a == b for a, b in known)
+
+
+def check_states(
+    states: Mapping[str, str], inputs: Iterable[TensorSpec], outputs: Iterable[TensorSpec], name: str
+) -> None:
+    """Refuses states that a model cannot have: inputs that read, in the next run, what an output gave.
+
+    Args:
+        states: input → output.
+        inputs, outputs: those of the model.
+        name: of the model.
+
+    Raises:
+        UsageError: a name that is none of them, different types or shapes, or nothing left to be fed.
+    """
+    reads, writes = {spec.name: spec for spec in inputs}, {spec.name: spec for spec in outputs}
+    for state, output in states.items():
+        subject = parameter("state", f"{state}={output}")
+        if state not in reads:
+            problem = f"'{state}' is not an input of {name}"
+            raise UsageError(subject, problem, f"Inputs are {', '.join(reads)}")
+        if output not in writes:
+            problem = f"'{output}' is not an output of {name}"
+            raise UsageError(subject, problem, f"Outputs are {', '.join(writes)}")
+        if not may_be_alike(reads[state], writes[output]):
+            problem = f"{reads[state]} cannot be fed with {writes[output]}"
+            raise UsageError(subject, problem, "Name an output of the same type and shape")
+    if len(set(states.values())) < len(states):
+        raise UsageError(parameter("state"), "feeds two inputs with one output", "Name an output for each")
+    if states and len(states) == len(reads):
+        cure = f"One input at least is no state; {either('state={}', '--state none')} carries nothing"
+        raise UsageError(parameter("state"), "leaves no input to be fed", cure)
+
+
+def state_sizes(
+    states: Iterable[TensorSpec], fed: Iterable[TensorSpec], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, tuple[int, ...]]:
+    """Sizes of states beside other inputs: a free size is that of the axis of the same name, else 1.
+
+    Args:
+        states: the inputs that are states.
+        fed: the other inputs.
+        shapes: sizes of these, by name.
+    """
+    named: dict[str, int] = {}
+    for spec in fed:
+        for size, own in zip(spec.shape or (), shapes[spec.name], strict=False):
+            if isinstance(size, str):
+                named.setdefault(size, own)
+
+    def known(size: int | str | None) -> int:
+        return size if isinstance(size, int) else named.get(size or "", 1)
+
+    return {spec.name: tuple(map(known, spec.shape or ())) for spec in states}

@@ -22,16 +22,43 @@ def record(**more: Any) -> dict[str, Any]:
 
 
 def test_a_line_tells_all_runtimes() -> None:
-    line = ["net", "dynamo", "20 of 21", "1", "equal", "10 %, 2 steps", "1 of 18,432", "equal", "equal", ""]
+    line = [
+        "net",
+        "dynamo",
+        "20 of 21",
+        "1",
+        "equal",
+        "10 %, 2 steps",
+        "1 of 18,432",
+        "equal",
+        "equal",
+        "",
+        "",
+        "",
+    ]
     assert cells(record()) == line
     assert len(line) == rows([])[0].count("|") - 1
 
 
 def test_what_failed_is_told_in_its_place() -> None:
     assert cells({"network": "a", "exporter": "dynamo", "failed": "export: no"})[-1] == "export: no"
-    assert cells(record(onnxruntime={"failed": "X: no"}))[-2:] == ["equal", "X: no"]
+    assert cells(record(onnxruntime={"failed": "X: no"}))[-4:] == ["equal", "", "", "X: no"]
     refused = cells(record(network="convnext_atto", tflite={"failed": "X: no"}))
-    assert refused[-2:] == ["refused", "TFLite: LayerNormalization has no form"]
+    assert refused[-4:] == ["refused", "", "", "TFLite: LayerNormalization has no form"]
+
+
+def test_the_target_of_the_engine_and_the_trace_have_columns() -> None:
+    own = {**record()["onnxruntime"], "coded_share": 0.98765, "floats": 2}
+    assert cells(record(calib8=own, trace={}))[-3:-1] == ["98.77 %, 2 Float; equal", "yes"]
+    worse = {
+        **own,
+        "floats": 0,
+        "coded_share": 1.0,
+        "engine_numpy": {"values": 3, "differing": 1, "steps": 9.0},
+    }
+    assert cells(record(calib8=worse))[-3:-1] == ["100 %; equal, not the reference's bits", ""]
+    failed = cells(record(calib8={"failed": "A: no"}, trace={"failed": "B: no"}))
+    assert failed[-3:-1] == ["A: no", "B: no"]
 
 
 def test_differences_in_words() -> None:

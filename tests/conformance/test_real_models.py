@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from real_networks import CLASSIFIERS, EVERY_NETWORK, NETWORKS, Calibrated, Network, Quantized, with_slow_ones
@@ -12,7 +13,6 @@ from real_networks import CLASSIFIERS, EVERY_NETWORK, NETWORKS, Calibrated, Netw
 from calib8.analysis.evaluate import Evaluation
 from calib8.analysis.lint import lint
 from calib8.calibration.choose import choose_table
-from calib8.errors import UnsupportedModelError
 from calib8.judge import evaluate
 from calib8.model.graph import constant
 from calib8.model.runtime import open_session
@@ -121,14 +121,10 @@ def test_every_target_passes_its_own_rules(
     assert lint(tmp_path / "model.onnx", target) == ()
 
 
-def test_control_flow_gets_a_clear_answer(shared_data: Path) -> None:
-    import numpy as np
-
+def test_branches_of_a_real_model_are_folded_and_a_fixed_input_goes(shared_data: Path) -> None:
     model = shared_data / "models" / "silero_vad_16k_op15.onnx"
-    sample = {
-        "input": np.zeros((1, 576), np.float32),
-        "state": np.zeros((2, 1, 128), np.float32),
-        "sr": np.array(16000, np.int64),
-    }
-    with pytest.raises(UnsupportedModelError, match=r"control flow .*\(not supported yet\): If '"):
-        quantize(model, [sample])
+    sample = {"input": np.full((1, 576), 0.1, np.float32), "state": np.zeros((2, 1, 128), np.float32)}
+    made = quantize(model, [sample], fix={"sr": 16000}, effort="fast").model
+    assert [value.name for value in made.graph.inputs] == ["input", "state"]
+    found = {node.op_type for node in made.graph}
+    assert "LSTM" in found and "If" not in found

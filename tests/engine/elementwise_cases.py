@@ -11,12 +11,13 @@ from example_programs import codes, single, sums
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 from calib8.program.rounding.linear import product_rule, sum_rule, sums_rescale, sums_rule
+from calib8.program.rounding.quotient import quotient_rule
 from calib8.program.rules import PROFILES, FixedRescale, Profile
 from calib8.program.verify import verify
 from calib8.qparams import QParams
 
 Shape = tuple[int, ...]
-KINDS = ("Add", "Sub", "AddSums", "Mul", "Maximum", "Minimum", "Lookup", "Requantize")
+KINDS = ("Add", "Sub", "AddSums", "Mul", "Div", "Maximum", "Minimum", "Lookup", "Requantize")
 CHANNELS = (1, 2, 3, 5, 8, 16, 17, 24, 63, 64, 65, 96, 130)
 
 SHAPES: tuple[tuple[Shape, Shape], ...] = (
@@ -82,6 +83,9 @@ def make_program(
         y = codes("y", *shape, scale=a.scale * b.scale * 40, zero_point=output.zero_point, dtype=output.dtype)
         rule: Any = product_rule(profile, a.scale, b.scale, y.scale)
         return single(op.Mul, [a, b], y, profile, rescale=rule, **random_clamp(y, rng))
+    if kind == "Div":
+        rule = quotient_rule(profile, a.scale, random_divisors(b, rng), output.scale)
+        return single(op.Div, [a, b], output, profile, rule=rule, **random_clamp(output, rng))
     how: Any = kind.lower()
     rule = sum_rule(profile, how, qparams(a), qparams(b), qparams(output))
     return single(getattr(op, kind), [a, b], output, profile, rule=rule, **random_clamp(output, rng))
@@ -123,6 +127,16 @@ def random_codes(name: str, shape: Shape, rng: np.random.Generator) -> Slot:
     info = np.iinfo(dtype)
     zero = int(rng.choice([info.min, info.max, int(rng.integers(info.min, info.max + 1)), 0, 3]))
     return codes(name, *shape, scale=float(rng.uniform(0.02, 0.12)), zero_point=zero, dtype=dtype)
+
+
+def random_divisors(slot: Slot, rng: np.random.Generator) -> npt.NDArray[np.float32]:
+    """What codes stand for, often with a number added; infinite ones and zeros of both signs among them."""
+    info = np.iinfo(slot.dtype)
+    numbers = (np.arange(info.min, info.max + 1) - slot.zero_point) * np.float32(slot.scale)
+    numbers = (numbers + rng.choice([0.0, 1e-6, 0.01, 3.0])).astype(np.float32)
+    if rng.random() < 0.3:
+        numbers[rng.integers(0, 256, 6)] = np.array([0, -0.0, np.inf, -np.inf, 1e-38, -3e38], np.float32)
+    return numbers
 
 
 def random_clamp(output: Slot, rng: np.random.Generator) -> dict[str, int]:

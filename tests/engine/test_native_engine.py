@@ -123,6 +123,7 @@ def test_descriptions_that_contradict_themselves(
 WITH_SCRATCH = {
     *("conv", "depthwise", "mat_mul", "max_pool", "average_pool", "reduce", "softmax", "group_norm"),
     "recurrent",
+    "integer_lstm",
 }
 """Steps whose kernels keep something beside the arena."""
 

@@ -285,6 +285,38 @@ def test_a_group_norm_out_of_range_is_refused(profile: Profile, changes: dict[st
         InferenceSession(with_field(compile_program(EXAMPLES["GroupNorm", profile]), "group_norm", **changes))
 
 
+@pytest.mark.parametrize(
+    ("profile", "changes", "told"),
+    [
+        ("single", {"kind": 3}, "an unknown quotient"),
+        ("single", {"multiplier": 1 << 40}, "a step leaves its buffer"),
+        ("tflite", {"shift": -64}, "a step leaves its buffer"),
+        ("onnx", {"divisor": -64}, "a step leaves its buffer"),
+        ("onnx", {"kind": 0}, "an unknown quotient"),
+        ("onnx", {"lhs_zero": 256}, "a zero point that is no code"),
+        ("onnx", {"zero_point": -1}, "a zero point that is no code"),
+        ("onnx", {"low": 200, "high": 199}, "a clamp that is none of codes"),
+    ],
+)
+def test_a_quotient_out_of_range_is_refused(profile: Profile, changes: dict[str, int], told: str) -> None:
+    with pytest.raises(ModelError, match=told):
+        InferenceSession(with_field(compile_program(EXAMPLES["Div", profile]), "div", **changes))
+
+
+@pytest.mark.parametrize(
+    ("profile", "changes", "told"),
+    [
+        ("onnx", {"kind": 4}, "an unknown reduction"),
+        ("onnx", {"rescale.kind": 0}, "makes no codes"),
+        ("single", {"rescale.kind": 2}, "a length of two roundings"),
+        ("single", {"rescale.shift": 1 << 40}, "a step leaves its buffer"),
+    ],
+)
+def test_a_length_out_of_range_is_refused(profile: Profile, changes: dict[str, int], told: str) -> None:
+    with pytest.raises(ModelError, match=told):
+        InferenceSession(with_field(compile_program(EXAMPLES["ReduceL2", profile]), "reduce", **changes))
+
+
 @pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm"])
 @pytest.mark.parametrize("epsilon", [-1.0, float("nan")])
 def test_a_norm_with_an_epsilon_below_0_is_refused(epsilon: float, name: str) -> None:

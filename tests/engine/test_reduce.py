@@ -22,6 +22,7 @@ from calib8.program import instructions as op
 from calib8.program.program import Port, Program, Slot
 from calib8.program.reference.executor import run_program
 from calib8.program.rounding.pools import mean_rule
+from calib8.program.rounding.quotient import length_rule
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
 
@@ -56,7 +57,7 @@ def mean_program(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", ["Mean", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"])
+@pytest.mark.parametrize("name", ["Mean", "ReduceL2", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"])
 def test_examples(name: str, profile: Profile) -> None:
     assert_same_bits(EXAMPLES[name, profile])
 
@@ -69,6 +70,30 @@ def test_means(seed: int, profile: Profile) -> None:
     program = mean_program(rng, profile, shape, axes, scale=pick(rng, 0.05, 0.02, 0.3))
     verify(program)
     assert_same_bits(program, seed=seed)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_lengths(seed: int, profile: Profile) -> None:
+    rng = np.random.default_rng((9, seed))
+    shape, axes = shape_and_axes(rng)
+    x = code_slot("x", rng, *shape)
+    y = code_slot("y", rng, *reduced(rng, shape, axes), scale=pick(rng, 0.05, 0.4, 3.0))
+    rule = length_rule(profile, x.scale, y.scale)
+    program = single(op.ReduceL2, [x], y, profile, axes=axes, rescale=rule, **clamp(rng, y))
+    verify(program)
+    assert_same_bits(program, seed=seed)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("count", [1, 2, 257, 70_001])
+def test_lengths_of_codes_at_the_end_of_their_range(count: int, profile: Profile) -> None:
+    """Squares beyond 32 bits, along the last axis and along another one."""
+    for shape, axis in (((1, count, 40), 1), ((2, count), 1)):
+        x, y = codes("x", *shape, zero_point=0), codes("y", *shape[:1], *shape[2:], zero_point=0, scale=60.0)
+        rule = length_rule(profile, x.scale, y.scale)
+        program = single(op.ReduceL2, [x], y, profile, axes=(axis,), rescale=rule, low=0, high=255)
+        assert_same_bits(program, {"x": np.full(shape, 255, np.uint8)})
 
 
 @pytest.mark.parametrize("channels", [3, 4, 16, 31, 32, 33, 63, 64, 65, 100, 672])

@@ -332,7 +332,7 @@ def test_functions_with_a_scale_of_their_own(function: str) -> None:
     assert assert_exported_exactly(program, rng).operators == {wanted: 1}
 
 
-@pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm"])
+@pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm", "ReduceL2", "Div"])
 def test_what_tflite_has_no_operator_for_is_refused_by_name(name: str) -> None:
     told = rf"1 part has no form in TFLite: 'node' \({name}\): there is no operator for it"
     with pytest.raises(UnsupportedModelError, match=told):

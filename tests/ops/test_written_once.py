@@ -24,6 +24,7 @@ OWN: Final = {
     "model/work.py": 1,  # forms of a convolution
     "passes/functions.py": 2,  # how Mish and Gelu are spelled
     "passes/plain.py": 1,  # operator set since which an op means what it means
+    "passes/quotients.py": 1,  # what stands before a divisor
     "passes/prepare.py": 1,  # beginnings of names
     "passes/recurrent_nodes.py": 2,  # functions inside cells
     "passes/resolve_ranges.py": 1,  # whose limits are taken for those of codes

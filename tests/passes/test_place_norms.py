@@ -7,7 +7,7 @@ import pytest
 from place_nets import CONV, ORT, carriers, image, reasons
 
 from calib8.model.infer_shapes import infer_shapes
-from calib8.ops.groups import TARGET_OPS
+from calib8.ops.groups import PAIR_OPS, TARGET_OPS
 from calib8.passes.place import calibration_tensors, place
 from calib8.scheme import TARGETS
 from small_models import Array, graph, normal
@@ -49,7 +49,8 @@ def test_a_table_has_the_ranges_that_the_engine_needs() -> None:
 
 def test_the_engine_computes_all_ops_that_some_targets_compute() -> None:
     rows = {"LayerNormalization", "RMSNormalization", "LpNormalization"}
-    assert CALIB8.computes == TARGET_OPS == rows | {"InstanceNormalization", "GroupNormalization"}
+    assert rows | {"InstanceNormalization", "GroupNormalization", "ReduceL2"} == TARGET_OPS
+    assert CALIB8.computes == TARGET_OPS | PAIR_OPS and "Div" in PAIR_OPS
 
 
 FLOATS: dict[str, tuple[str, dict[str, Array], str]] = {

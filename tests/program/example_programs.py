@@ -186,9 +186,20 @@ def pairs(profile: Profile) -> dict[str, Program]:
             rescale=rescale(profile),
             **clamp,
         ),
+        "Div": single(op.Div, [a, b], y, profile, rule=quotient(profile), **clamp),
         "Maximum": single(op.Maximum, [a, codes("b", 3, 1)], y, profile),
         "Minimum": single(op.Minimum, [a, codes("b", 3, 1)], y, profile),
     }
+
+
+def quotient(profile: Profile) -> rules.QuotientRule:
+    """Of codes of scale 0.05 by codes of 0.025 that are 3 above their lowest, and a little more."""
+    divisor = (0.025 * (np.arange(256) - 3) + 0.0625).astype(np.float32)
+    if profile == "onnx":
+        return rules.FloatQuotient(HALF, HALF, divisor)
+    factors, shifts = np.frexp(1 / divisor.astype(np.float64))
+    multiplier = np.clip(np.rint(factors * (1 << 31)), -(1 << 31) + 1, (1 << 31) - 1)
+    return rules.FixedQuotient(multiplier.astype(np.int32), shifts.astype(np.int32))
 
 
 def singles(profile: Profile) -> dict[str, Program]:
@@ -226,6 +237,15 @@ def singles(profile: Profile) -> dict[str, Program]:
             op.AveragePool, [image], pooled, profile, **pool, count_pads=False, rule=average[profile], **clamp
         ),
         "Mean": single(op.Mean, [image], codes("y", 1, 4), profile, axes=(1, 2), rescale=mean, **clamp),
+        "ReduceL2": single(
+            op.ReduceL2,
+            [image],
+            codes("y", 1, 7, 1, 1),
+            profile,
+            axes=(3, 2),
+            rescale=length(profile),
+            **clamp,
+        ),
         "ReduceMax": single(op.ReduceMax, [image], codes("y", 1, 1, 1, 4), profile, axes=(2, 1)),
         "ReduceMin": single(op.ReduceMin, [image], codes("y", 1, 7, 6), profile, axes=(3,)),
         "ArgMax": single(op.ArgMax, [x], plain("y", 2, 1, dtype="int64"), profile, axis=1, last=False),
@@ -235,6 +255,13 @@ def singles(profile: Profile) -> dict[str, Program]:
         "Constant": constant(profile),
         "GroupNorm": group_norm(profile),
     }
+
+
+def length(profile: Profile) -> rules.Rescale:
+    """Of a length of some hundred steps of the input."""
+    if profile == "onnx":
+        return rules.FloatRescale(floats(0.25))
+    return fixed(1, "away" if profile == "tflite" else "single", shift=-1)
 
 
 def softmax(profile: Profile) -> Program:
@@ -311,6 +338,48 @@ def recurrent(profile: Profile) -> Program:
     )
 
 
+def integer_lstm(profile: Profile) -> Program:
+    """An LSTM of integers with everything that it may have: T 3, N 2, I 5, C 4, H 3."""
+    rng = np.random.default_rng(29)
+
+    def weight(*shape: int) -> npt.NDArray[np.int8]:
+        return rng.integers(-127, 128, shape).astype(np.int8)
+
+    def words(*shape: int) -> npt.NDArray[np.int16]:
+        return rng.integers(-32767, 32768, shape).astype(np.int16)
+
+    def by(count: int, shift: int) -> rules.Multipliers:
+        multipliers = rng.integers(1 << 30, 1 << 31, count, dtype=np.int64).astype(np.int32)
+        return rules.Multipliers(multipliers, ints(*[shift] * count))
+
+    return single(
+        op.IntegerLstm,
+        [codes("x", 3, 2, 5, zero_point=-7, dtype="int8")],
+        codes("y", 3, 2, 3, scale=0.0078125, zero_point=4, dtype="int8"),
+        profile,
+        time_first=True,
+        coupled=False,
+        weight=weight(4, 4, 5),
+        weight_multipliers=by(4, -1),
+        recurrent=weight(4, 4, 3),
+        recurrent_multipliers=by(4, 0),
+        bias=rng.integers(-(1 << 22), 1 << 22, (4, 4)).astype(np.int32),
+        peephole=words(3, 4),
+        peephole_multipliers=by(3, -16),
+        norm=words(4, 4),
+        norm_multipliers=by(4, -14),
+        norm_guard=ints(1, 2, 1, 3),
+        cell_bits=3,
+        cell_clip=30000,
+        hidden=by(1, -22),
+        hidden_zero_point=-3,
+        projection=weight(3, 4),
+        projection_bias=ints(100, -200, 300),
+        projection_multipliers=by(1, -8),
+        projection_clip=120,
+    )
+
+
 def moves(profile: Profile) -> dict[str, Program]:
     """What keeps scale and zero point."""
     x, image = codes("x", 2, 3, 4), codes("x", 1, 2, 2, 3)
@@ -327,6 +396,7 @@ def moves(profile: Profile) -> dict[str, Program]:
         "Slice": single(op.Slice, [x], codes("y", 1, 2, 4), profile, starts=(1, 0, 3), steps=(1, 2, -1)),
         "Gather": single(op.Gather, [x], codes("y", 2, 5, 4), profile, axis=1, indices=ints(2, 0, 0, 1, 2)),
         "Recurrent": recurrent(profile),
+        "IntegerLstm": integer_lstm(profile),
         "Float": float_program(profile),
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import example_programs as make
+import integer_lstm_faults
 import norm_faults
 import numpy as np
 import recurrent_faults
@@ -181,6 +182,7 @@ SHAPES = [
     step("Mean", r"axes \[\] for rank 4", axes=()),
     step("Mean", r"axes \[1, 1\]", axes=(1, 1)),
     step("Mean", r"axes \[1, 4\]", axes=(1, 4)),
+    step("ReduceL2", r"axes \[1, 4\]", axes=(1, 4)),
     step("ArgMax", r"axes \[-1\]", axis=-1),
     step("ArgMin", r"axes \[2\]", axis=2),
     of(lambda p: with_slot(with_slot(p, 0, shape=()), 1, shape=()), "reads a scalar", "Softmax"),
@@ -214,7 +216,7 @@ CONSTANTS = [
     step("Conv of uint8", "weight zero point -1. uint8", weight_zero_point=ints(*[0] * 5, -1)),
     *(step(name, "clamps to 9 … 8", low=9, high=8) for name in
       ("Conv", "DepthwiseConv", "ConvTranspose", "FullyConnected", "MatMul", "Requantize", "Add", "Sub",
-       "AddSums", "Mul", "AveragePool", "Mean", "LayerNorm", "GroupNorm")),
+       "AddSums", "Mul", "Div", "AveragePool", "Mean", "ReduceL2", "LayerNorm", "GroupNorm")),
     step("Conv", "clamps to -1 … 200", low=-1),
     step("Conv", "clamps to 3 … 256", high=256),
     slot("Lookup", 1, 'a table of int8 for "y" of uint8', dtype="uint8"),
@@ -241,6 +243,9 @@ FOREIGN: list[tuple[str, Profile, Profile, str]] = [
     ("Softmax", "onnx", "tflite", "TableSoftmax"),
     ("Softmax", "onnx", "single", "a table of float32 and a float factor in profile single"),
     ("Softmax", "single", "onnx", "a table of int32 and an int factor"),
+    ("Div", "onnx", "single", "FloatQuotient"),
+    ("Div", "tflite", "onnx", "FixedQuotient"),
+    ("ReduceL2", "single", "tflite", "rounding single"),
     ("LayerNorm", "onnx", "tflite", "FloatNorm"),
     ("LayerNorm", "single", "onnx", "FixedNorm"),
     ("GroupNorm", "onnx", "tflite", "FloatGroupNorm"),
@@ -319,6 +324,16 @@ RULES = [
     rule("Sub", 'the scale 1.0 for "a", whose scale is 0.05', "onnx", lhs=1.0),
     rule("Sub", 'for "b"', "onnx", rhs=1.0),
     rule("Sub", 'for "y"', "onnx", output=1.0),
+    rule("Div", 'for "a"', "onnx", lhs=1.0),
+    rule("Div", 'for "y"', "onnx", output=1.0),
+    rule("Div", r"divisors of shape \[255\]. Give \[256\]", "onnx", divisor=floats(*[1] * 255)),
+    rule("Div", "a divisor that is not-a-number", "onnx", divisor=floats(*[1] * 255, np.nan)),
+    rule("Div", r"multipliers of shape \[1\]", "single", multiplier=ints(1 << 30)),
+    rule("Div", r"shifts of shape \[1, 256\]", "tflite", shift=ints(*[0] * 256).reshape(1, 256)),
+    rule("Div", f"the multiplier {BELOW}", "single", multiplier=ints(*[-BELOW] * 256)),
+    rule("Div", f"the multiplier {1 << 31}", "single", multiplier=ints(*[-(1 << 31)] * 256)),
+    rule("Div", "the shift 31. It must be in -31 … 30", "tflite", shift=ints(*[31] * 256)),
+    rule("ReduceL2", r"factors of shape \[2\]. Give \[1\]", "onnx", factor=floats(1, 1)),
     rule("AveragePool", 'for "x"', "onnx", input=1.0),
     rule("AveragePool", 'for "y"', "onnx", output=1.0),
     rule("Add", "the left shift 19", "tflite", left_shift=19),
@@ -369,6 +384,7 @@ RULES = [
     Fault("Softmax", with_classes((1 << 20) + 1), "number of classes 1048577", "single"),
     *norm_faults.RULES,
     *recurrent_faults.PARAMETERS,
+    *integer_lstm_faults.PARAMETERS,
     axis("the fraction 1.5. It must be in 0 … 1", "onnx", fraction=floats(0, 0.5, 1.5)),
     axis("the fraction -0.5", "onnx", fraction=floats(0, -0.5, 1)),
     axis("the fraction nan", "onnx", fraction=floats(0, np.nan, 1)),

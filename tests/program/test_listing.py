@@ -69,6 +69,8 @@ def test_every_instruction_has_one_line_with_its_slots(name: str, profile: Profi
         ("Recurrent", "onnx", "cell LSTM, directions forward reverse, weight int8 2×16×5 ("),
         ("Recurrent", "onnx", "CellFunction(name HardSigmoid, alpha 0.25, beta 0.5)"),
         ("Recurrent", "onnx", "clip 2.5, coupled False, reset after False, extras h c lengths"),
+        ("IntegerLstm", "single", "time first True, coupled False, weight int8 4×4×5 ("),
+        ("IntegerLstm", "single", "cell bits 3, cell clip 30000, hidden Multipliers(multiplier int32 1 ("),
         ("MaxPool", "onnx", "kernel 3 2, strides 2 2, pads 1 0 0 0"),
         ("Lookup", "onnx", "table int8 3×256 (-128 … 127), Sigmoid"),
         ("Slice", "onnx", "starts 1 0 3, steps 1 2 -1"),

@@ -121,8 +121,9 @@ WIDE: dict[tuple[str, Profile], Program] = {
 """(What, profile) → a sound program of one instruction."""
 
 NARROW = [
-    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "GroupNorm", "LayerNorm", "MatMul"),
-    *("Maximum", "Mean", "Minimum", "Recurrent", "ReduceMax", "ReduceMin", "Requantize", "ResizeLinear"),
+    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "Div", "GroupNorm", "IntegerLstm", "LayerNorm", "MatMul"),
+    *("Maximum", "Mean", "Minimum", "Recurrent", "ReduceL2", "ReduceMax", "ReduceMin", "Requantize"),
+    "ResizeLinear",
     "Softmax",
 ]
 """Examples whose instructions have 8-bit codes alone."""

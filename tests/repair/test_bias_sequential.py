@@ -101,7 +101,7 @@ def test_keeping_codes_alone_changes_no_bit(target: str, monkeypatch: pytest.Mon
     expected, _ = correct_biases_in_sequence(candidate, data_of(runs), certainty=0.0)
     monkeypatch.setattr(bias_pieces, "WIDE", 0)
     graph = candidate.quantized()
-    cut = bias_pieces.pieces(graph.model.graph, coded_layers(candidate, graph), len(runs))
+    cut = bias_pieces.pieces(graph.model, coded_layers(candidate, graph), runs)
     assert [len(piece.codes) for piece in cut] == [1, 1, 1, 1, 0]
     found, _ = correct_biases_in_sequence(candidate, data_of(runs), certainty=0.0)
     for layer in layer_names(candidate).values():

@@ -143,6 +143,15 @@ void mul(const Mul& step, const Memory& memory, Part part) {
   }
 }
 
+void div(const Div& step, const Memory& memory, Part part) {
+  const Finish finish(step.zero_point, step.low, step.high);
+  if (step.kind == Div::kFloat) {
+    map<uint8_t, uint8_t>(step.pair, memory, part, FloatQuotient(step, memory), finish);
+  } else {
+    map<uint8_t, uint8_t>(step.pair, memory, part, FixedQuotient(step, memory), finish);
+  }
+}
+
 template <bool kEach>
 void requantize_each(const Requantize& step, const Memory& memory, Part part) {
   const Rescale& rule = step.rescale;
@@ -220,6 +229,7 @@ void fill_elementwise(KernelTable& table) {
   set_kernel<Add, add>(table);
   set_kernel<AddSums, add_sums>(table);
   set_kernel<Mul, mul>(table);
+  set_kernel<Div, div>(table);
   set_kernel<Extreme, extreme>(table);
   set_kernel<Lookup, lookup>(table);
 }

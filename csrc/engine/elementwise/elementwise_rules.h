@@ -272,5 +272,36 @@ struct FixedProduct {
   }
 };
 
+// rint(fl(fl(fl(lhs·a) / divisor[b]) / output)), b a stored code
+struct FloatQuotient {
+  Ints lhs_zero;
+  Floats lhs, output;
+  const float* divisor;
+
+  FloatQuotient(const Div& step, const Memory& memory)
+      : lhs_zero(all_int(step.lhs_zero)),
+        lhs(all_float(step.lhs)),
+        output(all_float(step.output)),
+        divisor(memory.constant<float>(step.divisor)) {}
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Floats real = V::multiply(V::floats(V::subtract32(a, lhs_zero)), lhs);
+    return to_int(V::divide(V::divide(real, V::gathered(divisor, b)), output));
+  }
+};
+
+// (a·multiplier[b] + 2^(30−shift[b])) >> (31−shift[b])
+struct FixedQuotient {
+  Ints lhs_zero;
+  const int32_t *multiplier, *shift;
+
+  FixedQuotient(const Div& step, const Memory& memory)
+      : lhs_zero(all_int(step.lhs_zero)),
+        multiplier(memory.constant<int32_t>(step.multiplier)),
+        shift(memory.constant<int32_t>(step.shift)) {}
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    return multiply_single(V::subtract32(a, lhs_zero), V::gathered(multiplier, b), V::gathered(shift, b));
+  }
+};
+
 }  // namespace
 }  // namespace calib8::engine

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "lanes.h"
+#include "lengths.h"
 #include "reference/reference.h"
-#include "rules.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -126,6 +126,57 @@ void reduce_pixels(const Reduce& step, const Memory& memory, Part part) {
   }
 }
 
+// Σ (code − zero)² of kWidth / 2 channels: two pixels side by side, so that products of pairs add up. A lane
+// of 32 bits gets one square of every code, 2^16 of which fit.
+struct Squares {
+  Words zero;
+  Ints low = V::all(0), high = V::all(0);
+  int64_t held = 0, totals[kWidth / 2] = {};
+
+  explicit Squares(int64_t zero_point) : zero(V::set16(static_cast<int32_t>(zero_point))) {}
+
+  void add(const uint8_t* codes, int64_t count, int64_t stride) {
+    for (int64_t i = 0; i < count; i += 2) {
+      const Words first = V::subtract16(V::numbers16(codes + i * stride), zero);
+      const Words other =
+          i + 1 < count ? V::subtract16(V::numbers16(codes + (i + 1) * stride), zero) : V::zero();
+      const Words lower = V::low16(first, other), upper = V::high16(first, other);
+      low = V::add_products16(low, lower, lower);
+      high = V::add_products16(high, upper, upper);
+      held += 2;
+      if (held >= kMost) flush();
+    }
+  }
+  // Interleaving leaves channels in halves of every 128 bits.
+  void flush() {
+    uint32_t first[kLanes], other[kLanes];
+    V::store(first, low);
+    V::store(other, high);
+    for (int64_t i = 0; i < kLanes; ++i) {
+      totals[i / 4 * 8 + i % 4] += first[i];
+      totals[i / 4 * 8 + 4 + i % 4] += other[i];
+    }
+    low = high = V::all(0);
+    held = 0;
+  }
+
+ private:
+  static constexpr int64_t kMost = int64_t{1} << 16;
+};
+
+// Lengths over some channels that lie side by side.
+void reduce_lengths(const Reduce& step, const Memory& memory, const uint8_t* source, uint8_t* target,
+                    int64_t channels) {
+  Squares squares(step.zero_point);
+  const int64_t lines = lines_of(step.inner_sizes), count = step.inner_sizes[kLast];
+  for (int64_t line = 0; line < lines; ++line) {
+    squares.add(source + line_place(line, step.inner_sizes, step.inner_strides), count,
+                step.inner_strides[kLast]);
+  }
+  squares.flush();
+  for (int64_t i = 0; i < channels; ++i) target[i] = length_code(step, memory, squares.totals[i]);
+}
+
 // Largest or smallest codes of some channels that lie side by side.
 template <bool largest>
 void reduce_extremes(const Reduce& step, const uint8_t* source, uint8_t* target, int64_t channels) {
@@ -144,7 +195,8 @@ void reduce_extremes(const Reduce& step, const uint8_t* source, uint8_t* target,
 void reduce_channels(const Reduce& step, const Memory& memory, Part part) {
   const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
   uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
-  const int64_t channels = step.outer_sizes[kLast], width = step.kind == Reduce::kMean ? kWidth / 2 : kWidth;
+  const bool sums = step.kind == Reduce::kMean || step.kind == Reduce::kLength;
+  const int64_t channels = step.outer_sizes[kLast], width = sums ? kWidth / 2 : kWidth;
   const int64_t groups = (channels + width - 1) / width;
   const Range items = share(part, lines_of(step.outer_sizes) * groups);
   for (int64_t item = items.begin; item < items.end; ++item) {
@@ -154,6 +206,8 @@ void reduce_channels(const Reduce& step, const Memory& memory, Part part) {
     const int64_t count = channels - first < width ? channels - first : width;
     if (step.kind == Reduce::kMean) {
       reduce_means(step, memory, from, to, count);
+    } else if (step.kind == Reduce::kLength) {
+      reduce_lengths(step, memory, from, to, count);
     } else if (step.kind == Reduce::kLargest) {
       reduce_extremes<true>(step, from, to, count);
     } else {
@@ -166,17 +220,24 @@ void reduce_channels(const Reduce& step, const Memory& memory, Part part) {
 uint8_t reduce_runs(const Reduce& step, const Memory& memory, const uint8_t* source) {
   const int64_t lines = lines_of(step.inner_sizes), count = step.inner_sizes[kLast];
   uint32_t total = 0;
+  int64_t squares = 0;
   uint8_t largest = 0, smallest = 255;
   for (int64_t line = 0; line < lines; ++line) {
     const uint8_t* codes = source + line_place(line, step.inner_sizes, step.inner_strides);
     if (step.kind == Reduce::kMean) {
       for (int64_t i = 0; i < count; ++i) total += codes[i];
+    } else if (step.kind == Reduce::kLength) {
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t centred = codes[i] - step.zero_point;
+        squares += centred * centred;
+      }
     } else if (step.kind == Reduce::kLargest) {
       for (int64_t i = 0; i < count; ++i) largest = codes[i] > largest ? codes[i] : largest;
     } else {
       for (int64_t i = 0; i < count; ++i) smallest = codes[i] < smallest ? codes[i] : smallest;
     }
   }
+  if (step.kind == Reduce::kLength) return length_code(step, memory, squares);
   if (step.kind != Reduce::kMean) return step.kind == Reduce::kLargest ? largest : smallest;
   const int64_t sum = int64_t{total} - lines * count * step.zero_point;
   return rescaled(step.rescale, memory, static_cast<int32_t>(sum), 0);

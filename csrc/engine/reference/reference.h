@@ -16,6 +16,7 @@ void reference_requantize(const Requantize& step, const Memory& memory, Part par
 void reference_add(const Add& step, const Memory& memory, Part part);
 void reference_add_sums(const AddSums& step, const Memory& memory, Part part);
 void reference_mul(const Mul& step, const Memory& memory, Part part);
+void reference_div(const Div& step, const Memory& memory, Part part);
 void reference_extreme(const Extreme& step, const Memory& memory, Part part);
 void reference_lookup(const Lookup& step, const Memory& memory, Part part);
 void reference_max_pool(const MaxPool& step, const Memory& memory, Part part);
@@ -26,6 +27,7 @@ void reference_softmax(const Softmax& step, const Memory& memory, Part part);
 void reference_layer_norm(const LayerNorm& step, const Memory& memory, Part part);
 void reference_group_norm(const GroupNorm& step, const Memory& memory, Part part);
 void reference_recurrent(const Recurrent& step, const Memory& memory, Part part);
+void reference_integer_lstm(const IntegerLstm& step, const Memory& memory, Part part);
 void reference_resize_linear(const ResizeLinear& step, const Memory& memory, Part part);
 void reference_resize_to_float(const ResizeToFloat& step, const Memory& memory, Part part);
 void reference_plane(const Plane& step, const Memory& memory, Part part);

@@ -34,6 +34,18 @@ uint8_t product_of(const Mul& step, uint8_t lhs, uint8_t rhs) {
   return static_cast<uint8_t>(clamped(value + step.zero_point + step.output_shift, step.low, step.high));
 }
 
+uint8_t quotient_of(const Div& step, const Memory& memory, uint8_t lhs, uint8_t rhs) {
+  const int64_t a = lhs - step.lhs_zero;
+  if (step.kind == Div::kFloat) {
+    const float real = static_cast<float>(step.lhs) * static_cast<float>(a);
+    const float value = real / memory.constant<float>(step.divisor)[rhs] / static_cast<float>(step.output);
+    return static_cast<uint8_t>(rounded_code(value, step.zero_point, step.low, step.high));
+  }
+  const int64_t multiplier = memory.constant<int32_t>(step.multiplier)[rhs];
+  const int64_t value = multiply_single(a, multiplier, memory.constant<int32_t>(step.shift)[rhs]);
+  return static_cast<uint8_t>(clamped(value + step.zero_point, step.low, step.high));
+}
+
 }  // namespace
 
 void reference_requantize(const Requantize& step, const Memory& memory, Part part) {
@@ -72,6 +84,15 @@ void reference_mul(const Mul& step, const Memory& memory, Part part) {
   uint8_t* output = memory.data<uint8_t>(step.pair.output_buffer, step.pair.output_offset);
   each_element(step.pair, part, [&](int64_t a, int64_t b, int64_t to, int64_t) {
     output[to] = product_of(step, lhs[a], rhs[b]);
+  });
+}
+
+void reference_div(const Div& step, const Memory& memory, Part part) {
+  const uint8_t* lhs = memory.data<uint8_t>(step.pair.lhs_buffer, step.pair.lhs_offset);
+  const uint8_t* rhs = memory.data<uint8_t>(step.pair.rhs_buffer, step.pair.rhs_offset);
+  uint8_t* output = memory.data<uint8_t>(step.pair.output_buffer, step.pair.output_offset);
+  each_element(step.pair, part, [&](int64_t a, int64_t b, int64_t to, int64_t) {
+    output[to] = quotient_of(step, memory, lhs[a], rhs[b]);
   });
 }
 

@@ -1,6 +1,7 @@
-// Reductions in plain loops: means, largest and smallest codes over axes, and where the largest lies.
+// Reductions in plain loops: means, lengths, largest and smallest codes over axes, and where the largest
+// lies.
+#include "pools/lengths.h"
 #include "reference.h"
-#include "rules.h"
 
 namespace calib8::engine {
 namespace {
@@ -22,16 +23,19 @@ int64_t distance(int64_t place, const Axes& sizes, const Axes& strides) {
 }
 
 uint8_t reduced(const Reduce& step, const Memory& memory, const uint8_t* source) {
-  int64_t total = 0;
+  int64_t total = 0, squares = 0;
   uint8_t largest = 0, smallest = 255;
   const int64_t count = elements(step.inner_sizes);
   for (int64_t place = 0; place < count; ++place) {
     const uint8_t code = source[distance(place, step.inner_sizes, step.inner_strides)];
-    total += code - step.zero_point;
+    const int64_t centred = code - step.zero_point;
+    total += centred;
+    squares += centred * centred;
     if (code > largest) largest = code;
     if (code < smallest) smallest = code;
   }
   if (step.kind == Reduce::kMean) return rescaled(step.rescale, memory, static_cast<int32_t>(total), 0);
+  if (step.kind == Reduce::kLength) return length_code(step, memory, squares);
   return step.kind == Reduce::kLargest ? largest : smallest;
 }
 

@@ -47,6 +47,24 @@ void check_step(const Mul& step, Limits& limits) {
   if (step.kind != Rescale::kFloat) check_fixed(step.multiplier, step.exponent);
 }
 
+void check_step(const Div& step, Limits& limits) {
+  check_pair(step.pair, limits);
+  check_codes(step.low, step.high);
+  require(within(step.kind, Div::kFloat, Div::kFixed), "an unknown quotient");
+  require(within(step.zero_point, 0, 255), "a zero point that is no code");
+  require(within(step.lhs_zero, 0, 255), "a zero point that is no code");
+  if (step.kind == Div::kFloat) {
+    limits.array<float>(step.divisor, Div::kCodes);
+    return;
+  }
+  const auto* multiplier = limits.array<int32_t>(step.multiplier, Div::kCodes);
+  const auto* shift = limits.array<int32_t>(step.shift, Div::kCodes);
+  for (int64_t i = 0; i < Div::kCodes; ++i) {
+    require(multiplier[i] >= -INT32_MAX, "a factor out of range");
+    check_fixed(multiplier[i] < 0 ? -int64_t{multiplier[i]} : multiplier[i], shift[i]);
+  }
+}
+
 void check_step(const Extreme& step, Limits& limits) { check_pair(step.pair, limits); }
 
 void check_step(const Lookup& step, Limits& limits) {

@@ -87,6 +87,34 @@ struct Mul {
 };
 void check_step(const Mul& step, Limits& limits);
 
+// (A − z_a) / D[B], rescaled; the tables have an entry for every stored code of the right side.
+//   kFloat   rint(fl(fl(fl(lhs·(A − z_a)) / divisor[B]) / output)) + zero_point
+//   kFixed   (((A − z_a)·multiplier[B] + 2^(30−shift[B])) >> (31−shift[B])) + zero_point, int64
+struct Div {
+  static constexpr const char* kName = "div";
+  enum Kind : int64_t { kFloat = 1, kFixed = 2 };
+  static constexpr int64_t kCodes = 256;
+  Pair pair;
+  int64_t lhs_zero;  // stored domain
+  int64_t kind;
+  double lhs, output;             // kFloat: float32 values
+  int64_t divisor;                // kFloat: constant float32 [256]
+  int64_t multiplier, shift;      // kFixed: constants int32 [256], shift positive = left
+  int64_t zero_point, low, high;  // stored domain
+
+  template <class F>
+  void fields(F&& f) {
+    f("pair", pair), f("lhs_zero", lhs_zero), f("kind", kind), f("lhs", lhs), f("output", output);
+    f("divisor", divisor), f("multiplier", multiplier), f("shift", shift), f("zero_point", zero_point);
+    f("low", low), f("high", high);
+  }
+  template <class F>
+  static void kinds(F&& f) {
+    f("float", kFloat), f("fixed", kFixed);
+  }
+};
+void check_step(const Div& step, Limits& limits);
+
 struct Extreme {
   static constexpr const char* kName = "extreme";
   Pair pair;

@@ -105,14 +105,15 @@ void check_step(const AveragePool& step, Limits& limits) {
 }
 
 void check_step(const Reduce& step, Limits& limits) {
-  require(within(step.kind, Reduce::kMean, Reduce::kSmallest), "an unknown reduction");
+  require(within(step.kind, Reduce::kMean, Reduce::kLength), "an unknown reduction");
   Extent read = box(step.outer_sizes, step.outer_strides);
   for (int axis = 0; axis < kAxes; ++axis) read.along(step.inner_sizes[axis], step.inner_strides[axis]);
   require(read.count <= read.high - read.low + 1, "a reduction that reads an element twice");
   limits.reads(step.source_buffer, step.source_offset, read);
   limits.writes(step.target_buffer, step.target_offset, box(step.outer_sizes, step.target_strides));
-  if (step.kind != Reduce::kMean) return;
-  require(step.rescale.kind != Rescale::kNone, "a mean that makes no codes");
+  if (step.kind == Reduce::kLargest || step.kind == Reduce::kSmallest) return;
+  require(step.rescale.kind != Rescale::kNone, "a mean or a length that makes no codes");
+  require(step.kind == Reduce::kMean || step.rescale.kind != Rescale::kDouble, "a length of two roundings");
   check_rescale(step.rescale, limits, 1);
 }
 

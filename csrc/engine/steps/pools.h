@@ -50,7 +50,8 @@ void check_step(const AveragePool& step, Limits& limits);
 // and filled up in front with axes of one.
 struct Reduce {
   static constexpr const char* kName = "reduce";
-  enum Kind : int64_t { kMean = 0, kLargest = 1, kSmallest = 2 };  // kMean: rescale of Σ(q − zero_point)
+  // kMean: rescale of Σ(q − zero_point); kLength: of the root of Σ(q − zero_point)² (pools/lengths.h)
+  enum Kind : int64_t { kMean = 0, kLargest = 1, kSmallest = 2, kLength = 3 };
   int64_t source_buffer, source_offset, target_buffer, target_offset;
   Axes outer_sizes, outer_strides, target_strides, inner_sizes, inner_strides;
   int64_t kind, zero_point;  // stored domain
@@ -65,7 +66,7 @@ struct Reduce {
   }
   template <class F>
   static void kinds(F&& f) {
-    f("mean", kMean), f("largest", kLargest), f("smallest", kSmallest);
+    f("mean", kMean), f("largest", kLargest), f("smallest", kSmallest), f("length", kLength);
   }
 };
 void check_step(const Reduce& step, Limits& limits);

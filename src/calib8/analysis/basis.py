@@ -17,6 +17,7 @@ from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges import METHODS
 from calib8.calibration.ranges.two_pass import needs_data_again
 from calib8.errors import ModelError, UsageError
+from calib8.model.fix_inputs import Fixed
 from calib8.model.metadata import PREFIX
 from calib8.parameters import flag_of
 from calib8.repair.repairs import ONE_OF, REPAIRS
@@ -99,14 +100,14 @@ class Basis:
         return {name: value for name, value in said.items() if value}
 
 
-def basis_of(fp32: Model, int8: Model) -> Basis:
-    """How calib8 made a model; the defaults for models of other tools.
+def basis_of(fp32: Model, int8: Model, fix: Fixed | None = None) -> Basis:
+    """How calib8 made a model; the defaults for models of other tools. ``fix``: see ``open_pair``.
 
     Raises:
         ModelError: what it has stored is broken.
         Calib8Error: what can be wrong with the models.
     """
-    pair = open_pair(fp32, int8)
+    pair = open_pair(fp32, int8, fix)
     stored = {key.removeprefix(PREFIX): text for key, text in pair.int8.metadata_props.items()}
     target, activations = stored.get("target", ""), stored.get("activations", "")
     if target not in TARGETS:

@@ -63,7 +63,7 @@ def _bind_calib8(workload: Workload, threads: int) -> Bound:
 def open_native(workload: Workload, threads: int) -> InferenceSession:
     """A quantized model, program or plan in calib8's own engine, for the shapes of the workload."""
     shapes = {name: array.shape for name, array in workload.feeds.items()}
-    return InferenceSession(workload.path, shapes=shapes, threads=threads)
+    return InferenceSession(workload.path, shapes=shapes, threads=threads, state={})
 
 
 def _bind_onnxruntime(workload: Workload, threads: int) -> Bound:

@@ -31,6 +31,7 @@ from calib8.analysis.noise import DistanceSums, Spread
 from calib8.analysis.output_sums import OutputSums
 from calib8.analysis.runtimes import OWN, Settings, check_runtime, open_own
 from calib8.analysis.weight_noise import weight_sqnr_db
+from calib8.calibration.streaming import opened_for as opened_samples
 from calib8.data.batches import Batch, batches
 from calib8.data.preprocess import Preprocess
 from calib8.data.reading import BatchWords, Reading, SampleWords
@@ -94,7 +95,7 @@ def compare(
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     settings = _settings(runtime, reading.threads, profile, integer_only)
     refuse_module(int8, "int8")
-    pair = open_pair(as_model(fp32, example_inputs), int8)
+    pair = open_pair(as_model(fp32, example_inputs), int8, reading.fix)
     meaning = purpose.meaning(analysable(pair.fp32))
     dataset = opened_for(pair, reading)
     with closing(batches(dataset, 1, 1)) as pieces:
@@ -126,7 +127,7 @@ def opened_for(pair: ModelPair, reading: Reading) -> Dataset:
         Calib8Error: what can be wrong with data or options.
     """
     preprocess = stored_preprocess(pair) if reading.preprocess is None else reading.preprocess
-    return replace(reading, preprocess=preprocess, labels=None).opened(pair.inputs)
+    return opened_samples(pair.fp32, replace(reading, preprocess=preprocess, labels=None))
 
 
 def stored_preprocess(pair: ModelPair) -> Preprocess | None:

@@ -191,7 +191,7 @@ def _facts(opened: _Opened, maxima: Maxima) -> Facts:
 
 
 def _open(fp32: Model, int8: Model, reading: Reading) -> _Opened:
-    pair = open_pair(fp32, int8)
+    pair = open_pair(fp32, int8, reading.fix)
     dataset = opened_for(pair, reading)
     samples_chosen = choose_samples(dataset, reading.threads)
     runs = samples_chosen.scored

@@ -27,6 +27,7 @@ from calib8.analysis.counts import (
 from calib8.analysis.dead_channels import dead_channels
 from calib8.analysis.sum_margins import SumMargin, sum_margins
 from calib8.errors import Calib8Error
+from calib8.model.fix_inputs import Fixed, with_fixed
 from calib8.model.graph import (
     graph_inputs,
     graph_outputs,
@@ -142,17 +143,21 @@ class ModelInspection:
         return sum(macs for macs, coded in counted if coded) / sum(macs for macs, _ in counted)
 
 
-def inspect_model(path: str | os.PathLike[str]) -> ModelInspection:
+def inspect_model(path: str | os.PathLike[str], fix: Fixed | None = None) -> ModelInspection:
     """Looks at an ONNX file; nothing needs data.
 
     What keeps a float model from being quantized (control flow, half precision, an op unknown to the
     runtime) is told in ``warnings`` and as the reason of every layer, not raised.
 
+    Args:
+        path: of the file.
+        fix: values of inputs that become constants, see ``calib8.model.fix_inputs``.
+
     Raises:
         ModelError: the file cannot be read or is no valid ONNX model.
         UnsupportedModelError: its operator set is older than 7 or newer than the installed onnx knows.
     """
-    original = load_model(path)
+    original = load_model(with_fixed(path, fix))
     lifted = readable_copy(original)
     quantized = any(node.op_type in QUANTIZERS or is_integer_op(node) for node in nodes(lifted))
     layers, warnings, total = _quantized_layers(lifted) if quantized else _float_layers(original, lifted)

@@ -26,7 +26,7 @@ from calib8.analysis.inspection_tables import (
     violation_table,
 )
 from calib8.analysis.plan_inspect import PlanInspection, inspect_plan
-from calib8.data.reading import Reading
+from calib8.data.reading import NOTHING_READ, Reading
 from calib8.data.samples import DataSource
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import UsageError
@@ -179,7 +179,7 @@ def inspect(
     path = os.fspath(checked_path(model, "model"))
     check_model_file(path, ANY_MODEL)
     reading = requested(Reading, words, data, field="data")
-    check_used(reading, "data")
+    check_used(replace(reading, fix=None, state=None, threads=NOTHING_READ.threads), "data")
     asked = _Asked(target, program, profile, integer_only, shapes, until, reading, avx2_safety)
     if claims_to_be_plan(path):
         return _plan(path, asked)
@@ -200,7 +200,7 @@ def inspect(
         return _saved_program(path, asked)
     from calib8.analysis.inspect import inspect_model
 
-    found = inspect_model(path)
+    found = inspect_model(path, reading.fix)
     violations = _violations(path, found, target)
     lowered = _lowered(path, asked) if wanted else None
     seen = _observed(path, asked, callback_of(progress))

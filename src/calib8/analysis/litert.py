@@ -75,7 +75,7 @@ class LiteRtModel:
             raise ModelError(self._name, problem, cure) from error
 
     def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
-        """Outputs (all, or those named) for the arrays fed by input name.
+        """Outputs (all, or those named) for the arrays fed by input name; what runs before left is forgotten.
 
         Raises:
             DataError: names, types or shapes do not fit.
@@ -86,6 +86,7 @@ class LiteRtModel:
             raise DataError(self._name, f"got {got} as inputs", f"It takes {', '.join(self._inputs)}")
         try:
             self._feed(feeds)
+            self._interpreter.reset_all_variables()
             self._interpreter.invoke()
         except REFUSALS as error:
             fed = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in feeds.items())

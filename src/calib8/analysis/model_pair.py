@@ -11,6 +11,7 @@ import onnx_ir as ir
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.files import checked_path
+from calib8.model.fix_inputs import Fixed, with_fixed
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
@@ -58,8 +59,8 @@ class ModelPair:
         return ChannelFactors() if text is None else parse_factors(text, self.int8_name)
 
 
-def open_pair(fp32: Model, int8: Model) -> ModelPair:
-    """Loads both models.
+def open_pair(fp32: Model, int8: Model, fix: Fixed | None = None) -> ModelPair:
+    """Loads both models; of the float one some inputs may be fixed, see ``calib8.model.fix_inputs``.
 
     Raises:
         UsageError: the first is quantized or the second is not, or one is a saved program or a plan.
@@ -78,7 +79,7 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
 
         problem = "is a TFLite model, and only the codes of ONNX models are compared"
         raise UsageError(second, problem, f"Give the quantized .onnx file{uses_of_file(int8)}")
-    float_model, int8_model = load_model(fp32), readable_copy(load_model(int8))
+    float_model, int8_model = load_model(with_fixed(fp32, fix)), readable_copy(load_model(int8))
     _check_kinds(first, holds_codes(float_model), second, _has_quantizers(int8_model))
     _refuse_integer_ops(int8_model, second)
     for node in int8_model.graph:

@@ -19,11 +19,13 @@ from calib8.analysis.noise import Spread
 from calib8.analysis.pair_saturation import LayerPairs, PairObserver, layer_pairs
 from calib8.analysis.tensor_codes import TensorCode, tensor_code
 from calib8.analysis.wrong_statistics import LOOKED_AT, wrong_statistics
+from calib8.calibration.streaming import opened_for
 from calib8.data.batches import batches
 from calib8.data.reading import BatchWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import UnsupportedModelError
-from calib8.model.graph import constant, graph_inputs
+from calib8.model.fix_inputs import with_fixed
+from calib8.model.graph import constant
 from calib8.model.load import load_model
 from calib8.model.runtime import Arrays, open_session
 from calib8.model.taps import tapped_model
@@ -104,8 +106,8 @@ def observe(
     """
     reading = requested(Reading, words, data, field="data")
     threads = reading.threads
-    original = load_model(path)
-    dataset = replace(reading, labels=None).opened(graph_inputs(original))
+    original = load_model(with_fixed(path, reading.fix))
+    dataset = opened_for(original, replace(reading, labels=None))
     if pairs:
         check_qdq(original, os.fspath(path))
     runs = _Runs(dataset, reading.batch_size, threads, progress)

@@ -259,6 +259,7 @@ def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -
         profile=settings.profile,
         integer_only=settings.integer_only,
         threads=settings.threads or None,
+        state={},
     )
     return _OwnSession(opened.name, opened.inputs, opened.outputs, opened, f"{runtime}/{opened.rounding}")
 

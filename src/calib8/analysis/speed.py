@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from calib8.analysis.benchmark import Opened, Timing, beside_float, measure, ratio, same_runtime_first
 from calib8.analysis.benchmark_runtimes import OPENERS, installed_runtimes, open_subject, takes
@@ -128,6 +128,7 @@ def benchmark(
     rounds: int = 10,
     shapes: Shapes | None = None,
     profile: bool = False,
+    fix: Mapping[str, Any] | None = None,
     example_inputs: object = None,
     progress: ShownProgress = None,
 ) -> Benchmark:
@@ -142,6 +143,7 @@ def benchmark(
         rounds: turns that every runtime gets, of about 0.1 s each.
         shapes: input name → sizes, where models leave other axes free.
         profile: tell the time of every part of the plan in calib8 too.
+        fix: input name → the value that it always has; models have no such input any more.
         example_inputs: for all torch modules, see ``calib8.calibrate``; ``batch`` is the batch that is timed.
         progress: see ``calib8.calibrate``; it counts rounds.
 
@@ -160,7 +162,7 @@ def benchmark(
     if profile and "calib8" not in asked.runtimes:
         cure = f"Add calib8 to {parameter('runtimes')}"
         raise UsageError(parameter("profile", True), "shows the parts of a plan of calib8", cure)
-    with as_files(given, example_inputs) as files:
+    with as_files(given, example_inputs, fix) as files:
         return _named(_benchmarked(files.paths, asked, batch, shapes, profile, callback_of(progress)), files)
 
 

@@ -75,13 +75,13 @@ def open_workload(
     name = os.fspath(path)
     check_model_file(name, ANY_MODEL)
     if claims_to_be_plan(name):
-        session = InferenceSession(name)
+        session = InferenceSession(name, state={})
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
         return Workload(name, "plan", feeds, _batch(feeds), sum(session.plan.step_macs))
     if is_program_file(name):
         from calib8.program import costs
 
-        session = InferenceSession(name, runtime="reference")
+        session = InferenceSession(name, runtime="reference", state={})
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
         counts = [costs.macs(session.program, step) for step in session.program.instructions]
         return Workload(name, "program", feeds, _batch(feeds), _total(counts))

@@ -11,6 +11,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from calib8.calibration.statistics import Statistics
+from calib8.calibration.streaming import opened_for
 from calib8.data.batches import batches
 from calib8.data.differing import preprocess_difference
 from calib8.data.fit import fit_preprocess, image_shapes
@@ -20,11 +21,13 @@ from calib8.data.reading import NOTHING_READ, Reading
 from calib8.data.samples import Dataset
 from calib8.data.shards import Shard, one_shard
 from calib8.errors import TableError, UnsupportedModelError, UsageError
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.fix_sizes import fits, fix_sizes
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import ModelSource, load_model, naming_file
 from calib8.model.made_up import made_up_input
 from calib8.model.runtime import Arrays
+from calib8.model.states import states_of, write_states
 from calib8.ops.groups import WEIGHTED_OPS
 from calib8.parameters import parameter
 from calib8.passes.place import calibration_tensors, place
@@ -61,10 +64,10 @@ def open_data(
     Raises:
         Calib8Error: what can be wrong with model, data or options.
     """
-    original = load_model(model)
+    original = load_model(with_fixed(model, reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
-    found = reading.opened(graph_inputs(original), elsewhere=True)
+    found = opened_for(original, reading, elsewhere=True)
     if found.elsewhere is not None and reading.labels is not None:
         problem = "are not for data that other machines calibrate with"
         raise UsageError(parameter("labels"), problem, "Leave them out")
@@ -72,6 +75,7 @@ def open_data(
     sample = first_sample(part)
     with naming_file(original):
         prepared = prepare(original, sample)
+        write_states(prepared.model, states_of(original, reading.state))
         tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
     return Source(prepared, tensors, part, _known_sizes(original, part.preprocess)), part
 
@@ -159,7 +163,7 @@ def prepare_for_table(
         UnsupportedModelError: an axis other than the batch is free, and nothing says how long it is.
         Calib8Error: what can be wrong with model or data.
     """
-    original = load_model(model)
+    original = load_model(with_fixed(model, reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
     specs, made_up = graph_inputs(original), reading.data is None
@@ -170,9 +174,11 @@ def prepare_for_table(
             invented = {spec.name: made_up_input(spec).shape for spec in specs if spec.shape and invent}
             sample = _made_up(original, {**invented, **sizes})
     else:
-        sample = dict(first_sample(replace(reading, labels=None).opened(specs)))
+        sample = dict(first_sample(opened_for(original, replace(reading, labels=None))))
     with naming_file(original):
-        return original, prepare(original, sample, made_up=made_up)
+        prepared = prepare(original, sample, made_up=made_up)
+        write_states(prepared.model, states_of(original, reading.state))
+    return original, prepared
 
 
 def _made_up(original: ir.Model, shapes: Shapes) -> Arrays:

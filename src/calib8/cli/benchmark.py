@@ -13,9 +13,11 @@ from calib8.cli.choices import BENCHMARKED
 from calib8.cli.headings import PROGRAM, RUNTIME, option
 from calib8.cli.options import SHAPE_HELP, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.pairs import fixed_values
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import breakdown_document, say_breakdown, timing_document, timing_table
+from calib8.cli.stream_options import FixOption
 from calib8.cli.terminal import open_terminal
 from calib8.cli.tracking import LogOptions
 from calib8.errors import UsageError
@@ -50,6 +52,7 @@ class BenchmarkOptions:
     rounds: Annotated[int, option(RUNTIME, "--rounds", "N", _ROUNDS_HELP)] = 10
     profile: Annotated[bool, option(RUNTIME, "--profile", None, _PROFILE_HELP)] = False
     shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
+    fix: FixOption = None
 
 
 def benchmark(
@@ -79,7 +82,7 @@ def benchmark(
     with shown_progress(terminal, "opening the models") as progress:
         found = measured(
             models, runtimes=runtimes, threads=threads, batch=options.batch, rounds=options.rounds,
-            shapes=shapes, profile=options.profile, progress=progress,
+            shapes=shapes, profile=options.profile, fix=fixed_values(options.fix), progress=progress,
         )  # fmt: skip
     for parts in found.breakdowns:
         say_breakdown(terminal, parts)

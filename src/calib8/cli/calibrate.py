@@ -24,6 +24,7 @@ from calib8.cli.options import (
     StatisticsOptions,
 )
 from calib8.cli.outputs import CHECKPOINT, SAVED_STATISTICS, TABLE, check_kind, check_outputs, write_json
+from calib8.cli.pairs import fixed_values
 from calib8.cli.plot import PlotOption, check_page, write_plot
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.program import read_shapes
@@ -254,7 +255,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
         found = pipeline.calibrate(
             request.model, statistics=request.saved.from_stats, ranges=ranges.choice(),
             activations=ranges.activations, keep_float=request.keep_float, shapes=request.shapes,
-            threads=request.reading.thread_count,
+            threads=request.reading.thread_count, fix=fixed_values(request.reading.fix),
         )  # fmt: skip
     return _Outcome(found, None, found.table, found.notes)
 

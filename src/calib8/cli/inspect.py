@@ -83,9 +83,11 @@ def inspect(
 
     from calib8.analysis.inspection import inspect as inspected
 
-    samples = None
-    if guards.data is not None:
-        samples = reading.of(guards.data, chosen_preprocess(preprocessing, stored_in_file([model])))
+    samples = (
+        reading.of(None)
+        if guards.data is None
+        else reading.of(guards.data, chosen_preprocess(preprocessing, stored_in_file([model])))
+    )
     with shown_progress(terminal, "looking at the model") as progress:
         found = inspected(
             model, samples, target=target, program=lowering.program,

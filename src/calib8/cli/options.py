@@ -25,7 +25,8 @@ from calib8.cli.headings import (
     TARGET,
     option,
 )
-from calib8.cli.pairs import pairs_of
+from calib8.cli.pairs import declared_states, fixed_values, pairs_of
+from calib8.cli.stream_options import FixOption, StateOption
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
@@ -78,12 +79,9 @@ SpotOption = Annotated[
     typer.Option("--spot", metavar="TENSOR", show_default=False, help=_SPOT_HELP, rich_help_panel=TARGET),
 ]
 
-
 _BATCH_HELP: Final = (
     "Samples per run; no result depends on it. Default: 1, for calibration what serves the model best."
 )
-
-
 ThreadsOption = Annotated[
     int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
 ]
@@ -113,6 +111,8 @@ class ReadingOptions:
     threads: ThreadsOption = None
     skip_bad: SkipBadOption = False
     input_map: InputMapOption = None
+    fix: FixOption = None
+    state: StateOption = None
 
     def of(
         self, data: str | None, preprocess: Preprocess | None = None, labels: Path | None = None
@@ -120,13 +120,14 @@ class ReadingOptions:
         """The request that these options and those beside them are.
 
         Raises:
-            UsageError: a count below 1, a column that is none.
+            UsageError: a count below 1, a column that is none, a value that is no number.
         """
         from calib8.data.reading import Reading
 
         return Reading(
             data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad,
             input_map=pairs_of("--input-map", self.input_map or (), "INPUT=COLUMN", _MAP_CURE) or None,
+            fix=fixed_values(self.fix), state=declared_states(self.state),
         )  # fmt: skip
 
     @property
@@ -218,8 +219,6 @@ _RANGE_HELP: Final = (
     "'NAME=scale:S' or 'NAME=scale:S,ZEROPOINT'; * and ? stand for anything. May be given several times; "
     "the last match counts."
 )
-
-
 PowerOfTwoOption = Annotated[bool, option(RANGES, "--power-of-two", None, _POWER_OF_TWO_HELP)]
 GivenRangesOption = Annotated[list[str] | None, option(RANGES, "--range", "NAME=…", _RANGE_HELP)]
 

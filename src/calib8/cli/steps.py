@@ -142,6 +142,8 @@ def reading_flags(reading: ReadingOptions) -> list[str]:
     given = {"--samples": reading.samples, "--batch": reading.batch, "--threads": reading.threads}
     words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     words += [word for pair in reading.input_map or () for word in ("--input-map", pair)]
+    words += [word for pair in reading.fix or () for word in ("--fix", pair)]
+    words += [word for pair in reading.state or () for word in ("--state", pair)]
     return [*words, "--skip-bad"] if reading.skip_bad else words
 
 

@@ -33,6 +33,7 @@ from calib8.cli.quantize import WeightsOption
 from calib8.cli.render import plain_table, say_sizes
 from calib8.cli.run_report import PageOption, check_report, write_run_report
 from calib8.cli.steps import look_at_data
+from calib8.cli.stream_options import FixOption, StateOption
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
 from calib8.errors import PromiseError
@@ -103,13 +104,16 @@ class SampleOptions:
     threads: ThreadsOption = None
     skip_bad: SkipBadOption = False
     input_map: InputMapOption = None
+    fix: FixOption = None
+    state: StateOption = None
 
     @property
     def reading(self) -> ReadingOptions:
         """The options that other commands share."""
         return ReadingOptions(
-            samples=self.samples, threads=self.threads, skip_bad=self.skip_bad, input_map=self.input_map
-        )
+            samples=self.samples, threads=self.threads, skip_bad=self.skip_bad, input_map=self.input_map,
+            fix=self.fix, state=self.state,
+        )  # fmt: skip
 
 
 _BUDGET_HELP: Final = "Time for all runs together, such as 90s, 10m or 1h. Default: as long as it takes."

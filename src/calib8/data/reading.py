@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 from calib8.data.items import InputMap, Transform
 from calib8.data.opening import open_dataset
@@ -35,6 +35,11 @@ class Reading(Request):
         shapes: without data: input name → sizes, where neither model nor preprocessing say them.
         input_map: of data that yield items: input name, or ``label`` → column, or place in a tuple.
         transform: is called with every item that the data yield, and returns one that can be read.
+        fix: input name → the value that it always has, a number or an array. It becomes a constant of the
+            model, which has no such input any more.
+        state: of a streaming model: input → output that feeds it in the next frame; samples are frames in
+            their order then, and an array ``reset`` beside them is 1 where a stream begins, else 0. None: as
+            the model has stored it, or as names and layers tell; an empty mapping: none.
 
     Raises:
         UsageError: a count below 1, a preset that does not exist, shapes beside data.
@@ -50,6 +55,8 @@ class Reading(Request):
     shapes: Mapping[str, Sequence[int]] | None = None
     input_map: InputMap | None = None
     transform: Transform | None = None
+    fix: Mapping[str, Any] | None = None
+    state: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Checks what can be checked without the data."""
@@ -109,6 +116,8 @@ class SampleWords(TypedDict, total=False):
     skip_bad: bool
     input_map: InputMap | None
     transform: Transform | None
+    fix: Mapping[str, Any] | None
+    state: Mapping[str, str] | None
 
 
 class LabelWords(TypedDict, total=False):

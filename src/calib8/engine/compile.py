@@ -19,6 +19,7 @@ from calib8.engine.emit import (
     depthwise,
     elementwise,
     group_norm,
+    integer_lstm,
     layer_norm,
     mat_mul,
     moves,
@@ -35,7 +36,7 @@ from calib8.engine.frames import without_joins
 from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
-from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
+from calib8.engine.plan import FloatCall, Plan, PlanPort, PlanState, Row, Stored
 from calib8.engine.steps import FillHalo, WideFillHalo
 from calib8.engine.volumes import volumes_as_images
 from calib8.engine.wide import narrowed
@@ -54,6 +55,7 @@ EMIT: Final[Emits] = {
     **layer_norm.EMIT,
     **group_norm.EMIT,
     **recurrent.EMIT,
+    **integer_lstm.EMIT,
     **resize.EMIT,
     **moves.EMIT,
     **wide.EMIT,
@@ -98,11 +100,20 @@ def emit_of(work: Work, program: Program) -> Callable[[Work, Emitter], None]:
     return wide.EMIT_WIDE.get(kind, EMIT[kind]) if wide_slots else EMIT[kind]
 
 
+def plan_states(program: Program) -> tuple[PlanState, ...]:
+    """The states of a program; without initial values they begin as real 0."""
+    zero = {port.name: program.slots[port.slot].zero_point for port in program.inputs}
+    return tuple(
+        PlanState(one.input, one.output, 0 if one.initial.size else zero[one.input], one.initial.tobytes())
+        for one in program.states
+    )
+
+
 def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) -> Plan:
     """The plan of all that was emitted."""
     program = out.program
     weights = [step.weight.nbytes for step in program.instructions if isinstance(step, op.Weighted)]
-    cells = (step for step in program.instructions if isinstance(step, op.Recurrent))
+    cells = (step for step in program.instructions if isinstance(step, op.Recurrent | op.IntegerLstm))
     weights += [step.weight.nbytes + step.recurrent.nbytes for step in cells]
     return Plan(
         name=program.name,
@@ -116,6 +127,7 @@ def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) ->
         inputs=_ports(program, program.inputs),
         outputs=_ports(program, program.outputs),
         weight_bytes=sum(weights),
+        states=plan_states(program),
     )
 
 

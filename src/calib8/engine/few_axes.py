@@ -12,7 +12,7 @@ from calib8.engine.structs import AXES
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 
-Reduction = op.Mean | op.ReduceMax | op.ReduceMin
+Reduction = op.Mean | op.ReduceL2 | op.ReduceMax | op.ReduceMin
 
 
 def few_axes(program: Program) -> Program:

@@ -42,6 +42,21 @@ class PlanPort(NamedTuple):
     shape: tuple[int, ...]
 
 
+class PlanState(NamedTuple):
+    """What lives between runs: an input that reads what an output of the run before held.
+
+    Attributes:
+        input, output: names of the ports, which have one type and shape.
+        fill: every value of the first run's input.
+        initial: bytes of the first run's input, where it is not one value; else empty.
+    """
+
+    input: str
+    output: str
+    fill: int = 0
+    initial: bytes = b""
+
+
 class Stored(NamedTuple):
     """A dense tensor in a buffer, as a Float call reads or writes it.
 
@@ -98,6 +113,7 @@ class Plan:
         inputs, outputs: ports; buffer ``FIRST_PORT + i`` is the i-th of both together.
         weight_bytes: bytes of weights in the program.
         isa: instruction set it was made for, empty where nobody said; it runs on every other one too.
+        states: which inputs carry on what outputs gave; the native core knows nothing of them.
     """
 
     name: str
@@ -112,6 +128,7 @@ class Plan:
     outputs: tuple[PlanPort, ...]
     weight_bytes: int
     isa: str = ""
+    states: tuple[PlanState, ...] = ()
 
     @property
     def port_bytes(self) -> list[int]:

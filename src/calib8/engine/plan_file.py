@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from calib8 import _core
 from calib8.engine.buffers import ARENA, FIRST_PORT
-from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
+from calib8.engine.plan import FloatCall, Plan, PlanPort, PlanState, Row, Stored, tensor_bytes
 from calib8.engine.run import ISAS
 from calib8.errors import ModelError
 from calib8.forks import whole_imports
@@ -49,7 +49,10 @@ SUFFIX: Final = ".c8"
 PROGRAM_SUFFIX: Final = ".c8p"
 ANY_MODEL: Final = "Give the path of an .onnx or .tflite file, a saved program or a plan"
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
+STATELESS_VERSION: Final = 3
+"""Knows no states; plans without them are still written so."""
+
 FIRST_VERSION: Final = 1
 """Rows of layers end before their activation."""
 
@@ -61,6 +64,9 @@ HEADER_KEYS: Final = frozenset(
         *("steps", "inputs", "outputs", "floats"),
     )
 )
+STATES: Final = "states"
+"""Key of a header that not all have."""
+
 ALIGNMENT: Final = 64
 CHECKSUM: Final = struct.Struct("<Q")
 MOST_BYTES: Final = 1 << 40
@@ -95,7 +101,8 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
         np.ascontiguousarray(plan.constants).data,
     )
     total = PREFIX.size + sum(len(part) + _padding(part) for part in parts) + CHECKSUM.size
-    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, 0, *map(len, parts), total, 0)
+    version = FORMAT_VERSION if plan.states else STATELESS_VERSION
+    prefix = PREFIX.pack(MAGIC, version, 0, *map(len, parts), total, 0)
     pieces = [prefix, *(piece for part in parts for piece in (part, bytes(_padding(part))))]
     checksum = _core.engine.checksum([np.frombuffer(piece, np.uint8) for piece in pieces])
     with atomic_output(path) as temporary, temporary.open("wb") as file:
@@ -166,7 +173,9 @@ class _Sizes(NamedTuple):
 
 
 def _header(plan: Plan) -> dict[str, Any]:
+    states = [{**state._asdict(), "initial": state.initial.hex()} for state in plan.states]
     return {
+        **({STATES: states} if states else {}),
         "name": plan.name,
         "profile": plan.profile,
         "isa": plan.isa,
@@ -231,7 +240,7 @@ def _plan(content: npt.NDArray[np.uint8], sizes: _Sizes) -> Plan:
         parts.append(content[start : start + size])
         start += size + -size % ALIGNMENT
     header = json.loads(parts[0].tobytes())
-    if set(header) != HEADER_KEYS:
+    if set(header) - {STATES} != HEADER_KEYS:
         raise ValueError(f"other keys: {', '.join(sorted(HEADER_KEYS ^ set(header)))}")
     steps = header["steps"]
     plan = Plan(
@@ -247,6 +256,7 @@ def _plan(content: npt.NDArray[np.uint8], sizes: _Sizes) -> Plan:
         outputs=tuple(map(_port, header["outputs"])),
         weight_bytes=int(header["weight_bytes"]),
         isa=str(header["isa"]),
+        states=tuple(map(_state, header.get(STATES, ()))),
     )
     _check_plan(plan)
     return plan
@@ -298,6 +308,11 @@ def _port(port: Any) -> PlanPort:
     return PlanPort(port["name"], port["dtype"], tuple(map(int, port["shape"])))
 
 
+def _state(state: Any) -> PlanState:
+    initial = bytes.fromhex(state["initial"])
+    return PlanState(str(state["input"]), str(state["output"]), int(state["fill"]), initial)
+
+
 def check_plan(plan: Plan, name: str) -> None:
     """Looks at a plan that somebody made or changed as at one from a file.
 
@@ -327,6 +342,7 @@ def _check_plan(plan: Plan) -> None:
         raise ValueError(f"instruction set {plan.isa!r}")
     for port in (*plan.inputs, *plan.outputs):
         _check_port(port)
+    _check_states(plan)
     for first, last in pairwise((0, *(call.before for call in plan.floats), len(plan.rows))):
         if first > last:
             raise ValueError(f"a float call before step {first} and then {last}")
@@ -345,6 +361,22 @@ def _check_port(port: PlanPort) -> None:
         raise ValueError(f"type {port.dtype!r:.60} of {port.name}")
     if any(size < 1 for size in port.shape):
         raise ValueError(f"shape {port.shape} of {port.name}")
+
+
+def _check_states(plan: Plan) -> None:
+    """Raises ValueError where a state is no input and output of one kind, or begins as none of that kind."""
+    inputs, outputs = ({port.name: port for port in ports} for ports in (plan.inputs, plan.outputs))
+    for names in (tuple(state.input for state in plan.states), tuple(state.output for state in plan.states)):
+        if len(set(names)) < len(names):
+            raise ValueError(f"a state twice among {names}")
+    for state in plan.states:
+        read, written = inputs.get(state.input), outputs.get(state.output)
+        if read is None or written is None or read[1:] != written[1:]:
+            raise ValueError(f"a state of {state.input!r:.60} and {state.output!r:.60}")
+        if state.initial and len(state.initial) != tensor_bytes(read.shape, read.dtype):
+            raise ValueError(f"{len(state.initial)} bytes of the state {state.input!r:.60}")
+        if not -(1 << 15) <= state.fill < 1 << 15:
+            raise ValueError(f"a state that begins as {state.fill}")
 
 
 def _check_call(call: FloatCall, plan: Plan) -> None:

@@ -54,6 +54,10 @@ class Mul(Step):
     """Product of codes."""
 
 
+class Div(Step):
+    """Quotient of codes."""
+
+
 class Extreme(Step):
     """Elementwise larger or smaller code."""
 
@@ -71,7 +75,7 @@ class AveragePool(Step):
 
 
 class Reduce(Step):
-    """Mean, largest or smallest over axes."""
+    """Mean, length, largest or smallest over axes."""
 
 
 class ArgMax(Step):
@@ -92,6 +96,10 @@ class GroupNorm(Step):
 
 class Recurrent(Step):
     """LSTM, GRU or RNN over whole sequences."""
+
+
+class IntegerLstm(Step):
+    """LSTM of integers over whole sequences."""
 
 
 class ResizeLinear(Step):

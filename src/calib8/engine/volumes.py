@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from calib8.engine.few_axes import Reduction
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 
@@ -20,10 +21,10 @@ Shape = tuple[int, ...]
 RANK: Final = 5
 
 POINTWISE: Final = (
-    op.Lookup, op.Requantize, op.Add, op.Sub, op.Mul, op.Maximum, op.Minimum, op.AddSums
+    op.Lookup, op.Requantize, op.Add, op.Sub, op.Mul, op.Div, op.Maximum, op.Minimum, op.AddSums
 )  # fmt: skip
 
-REDUCTIONS: Final = (op.Mean, op.ReduceMax, op.ReduceMin)
+REDUCTIONS: Final = (op.Mean, op.ReduceL2, op.ReduceMax, op.ReduceMin)
 
 
 def volumes_as_images(program: Program) -> Program:
@@ -123,7 +124,7 @@ class _Images:
         images = self._slot(step.outputs[0], target.shape[1:])
         return replace(step, inputs=(flat,), outputs=(images,), axes=axes)
 
-    def _reduction(self, step: op.Mean | op.ReduceMax | op.ReduceMin) -> op.Instruction | None:
+    def _reduction(self, step: Reduction) -> op.Instruction | None:
         """Over depth, rows and columns of one volume, or the channels of any."""
         [source] = step.inputs
         count, frames = self.slots[source].shape[:2]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +105,7 @@ class ModelFiles:
 
     Attributes:
         paths: one per model.
-        names: path of an exported module → what to call it, the name of its class.
+        names: path of a file made here → what to call it: the class of a module, or the path of the model.
     """
 
     paths: tuple[FilePath, ...]
@@ -124,23 +124,30 @@ class ModelFiles:
 
 
 @contextmanager
-def as_files(models: Sequence[FilePath | Module], example_inputs: object) -> Iterator[ModelFiles]:
+def as_files(
+    models: Sequence[FilePath | Module], example_inputs: object, fix: Mapping[str, Any] | None = None
+) -> Iterator[ModelFiles]:
     """The models as files; those of torch modules are gone after the block, and its errors name the modules.
 
     Args:
         models: paths, which stay as they are, and torch modules.
         example_inputs: for all modules: a tensor or a tuple of them as forward takes them.
+        fix: values of inputs, see ``calib8.model.fix_inputs``; a model with such inputs becomes a file
+            without them, which is gone after the block too.
 
     Raises:
-        UsageError: a module without example inputs, or example inputs without a module.
-        Calib8Error: what ``calib8.modules.export.export_module`` raises.
+        UsageError: a module without example inputs, or example inputs without a module; an input to fix that
+            no model has.
+        Calib8Error: what ``calib8.modules.export.export_module`` raises; a model that cannot be read.
     """
     if not any(map(is_module, models)):
         refuse_unused(example_inputs)
-        yield ModelFiles(tuple(models), {})  # type: ignore[arg-type]
-        return
+        if not fix:
+            yield ModelFiles(tuple(models), {})  # type: ignore[arg-type]
+            return
     with TemporaryDirectory(prefix="calib8-") as folder:
-        files = _written(models, example_inputs, Path(folder))
+        files = _written(models, example_inputs, Path(folder) / "modules")
+        files = _fixed(files, fix, Path(folder) / "fixed") if fix else files
         try:
             yield files
         except Calib8Error as error:
@@ -156,9 +163,18 @@ def _written(models: Sequence[FilePath | Module], example_inputs: object, folder
             continue
         called = type(model).__name__
         path = folder / str(number) / f"{called}.onnx"
-        path.parent.mkdir()
+        path.parent.mkdir(parents=True)
         path.write_bytes(_exported(model, example_inputs).SerializeToString())
         again = sum(name.split(" ")[0] == called for name in names.values())
         names[str(path)] = f"{called} ({again + 1})" if again else called
         paths.append(path)
     return ModelFiles(tuple(paths), names)
+
+
+def _fixed(files: ModelFiles, fix: Mapping[str, Any], folder: Path) -> ModelFiles:
+    """The same models with some inputs fixed."""
+    from calib8.modules.fixed_files import fixed_files  # reads models
+
+    fixed = fixed_files(files.paths, fix, folder)
+    names = {str(new): files.names.get(str(old), str(old)) for old, new in fixed.items() if new != old}
+    return ModelFiles(tuple(fixed[path] for path in files.paths), {**files.names, **names})

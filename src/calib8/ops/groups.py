@@ -131,6 +131,9 @@ FUNCTION_OPS: Final = _with_form("function")
 TARGET_OPS: Final = _with_form("target")
 """Ops that have an integer form wherever they stand, for targets that name them."""
 
+PAIR_OPS: Final = frozenset(name for name, op in TABLE.items() if op.of_two)
+"""Ops of ``FUNCTION_OPS`` that have one of two tensors as well, for targets that name them."""
+
 POOL_OPS: Final = (POOLS | REDUCTIONS) & QUANTIZABLE_OPS
 MOVE_OPS: Final = _family("move") & QUANTIZABLE_OPS - JOINING
 CODE_PRESERVING_OPS: Final = (MOVES & QUANTIZABLE_OPS) - JOINING

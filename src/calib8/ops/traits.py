@@ -59,6 +59,7 @@ class OpTraits:
             parameters.
         moves: how values get from data to result unchanged; None: it computes new ones.
         form: its integer form in a program; None: there is none that ``quantize`` relies on.
+        of_two: an op with the form ``function`` has one of two tensors too, for targets that name it.
         limits: all its results lie in, both of them finite; None: there are no such limits.
         scales: f(s · x) = s · f(x) for s > 0, all data times the same s; what moves values does so as well.
         neutral: what changes nothing as a factor (1) or as an addend (0); None: it neither scales nor shifts.
@@ -77,6 +78,7 @@ class OpTraits:
     data: tuple[int, ...] | None = (0,)
     moves: Move | None = None
     form: Form | None = None
+    of_two: bool = False
     limits: tuple[float, float] | None = None
     scales: bool = False
     neutral: int | None = None

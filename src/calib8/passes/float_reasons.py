@@ -2,6 +2,7 @@
 
 its op            has no integer form
 its weights       are computed, of another type, or hold NaN or Inf
+its windows       have gaps, or frames of groups that overlap; it interpolates along other axes
 its parameters    are computed: limits, slopes, what a border is filled with, scales of rows
 """
 
@@ -14,7 +15,15 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, is_activation, rank, scalar_constant
 from calib8.model.layer import Layer, layer_of
-from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, QUANTIZABLE_OPS, TARGET_OPS
+from calib8.ops.groups import (
+    AVERAGE_POOLS,
+    BINARY_OPS,
+    FUNCTION_OPS,
+    MOVE_OPS,
+    OPERAND_OPS,
+    QUANTIZABLE_OPS,
+    TARGET_OPS,
+)
 from calib8.ops.questions import (
     clips,
     has_slopes,
@@ -25,6 +34,7 @@ from calib8.ops.questions import (
     pads,
 )
 from calib8.passes.norm_reasons import why_groups_float, why_rows_float
+from calib8.passes.window_reasons import why_frames_float, why_window_float
 
 
 def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
@@ -44,7 +54,9 @@ def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
     if layer is not None:
         return _why_weight_float(layer)
     if node.op_type in MOVE_OPS or clips(node) or has_slopes(node):
-        return _why_operand_float(node)
+        return _why_operand_float(node) or why_window_float(node)
+    if node.op_type in AVERAGE_POOLS:
+        return why_window_float(node)
     if node.op_type in BINARY_OPS | OPERAND_OPS or joins(node):
         return _why_constant_float(node)
     if normalizes_groups(node):
@@ -64,7 +76,9 @@ def _why_weight_float(layer: Layer) -> str:
         return "its bias is a matrix"
     if not layer.plain:
         return "its input is transposed or scaled"
-    return "" if np.all(np.isfinite(weight)) else "its weight holds NaN or Inf"
+    if not np.all(np.isfinite(weight)):
+        return "its weight holds NaN or Inf"
+    return why_frames_float(layer, weight.ndim)
 
 
 def multiplies_activations(node: ir.Node) -> bool:

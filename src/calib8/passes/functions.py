@@ -33,6 +33,7 @@ from calib8.ops.groups import (
     WEIGHTED_OPS,
 )
 from calib8.ops.questions import is_standard, is_weighted, rectifies
+from calib8.passes.feeding import feeding_weights as feeding_weights
 from calib8.passes.norm_chains import normalizations
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
@@ -270,16 +271,6 @@ def chains(model: ir.Model, *, with_activations: bool = False) -> tuple[tuple[ir
     """
     found = tensor_functions(model, with_activations=with_activations)
     return tuple(function.nodes for function in found if is_chain(function))
-
-
-def feeding_weights(model: ir.Model) -> set[ir.Node]:
-    """Nodes from which a Conv, ConvTranspose, Gemm or MatMul can be reached."""
-    reaching: set[ir.Node] = set()
-    for node in reversed(list(model.graph)):
-        consumers = [use.node for value in node.outputs for use in value.uses()]
-        if any(consumer.op_type in WEIGHTED_OPS or consumer in reaching for consumer in consumers):
-            reaching.add(node)
-    return reaching
 
 
 def activation_behind(node: ir.Node) -> ir.Node | None:

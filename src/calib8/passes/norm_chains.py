@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, rank, sole_consumer
 from calib8.ops.questions import adds, is_quantizer, is_standard, multiplies
+from calib8.passes.quotients import quotient_chains
 from calib8.passes.row_chains import row_chains
 
 F64 = npt.NDArray[np.float64]
@@ -41,9 +42,13 @@ class NormChain:
 
 
 def normalizations(model: ir.Model, computes: Collection[str]) -> tuple[tuple[ir.Node, ...], ...]:
-    """The nodes of all normalizations spelled out that a target which computes these ops from codes has."""
+    """The nodes of all normalizations spelled out, and of quotients with something before the divisor, that a
+    target which computes these ops from codes has."""
     groups = [chain.nodes for chain in norm_chains(model, computes)]
-    return (*groups, *(chain.nodes for chain in row_chains(model, computes)))
+    rows = [chain.nodes for chain in row_chains(model, computes)]
+    taken = {node for nodes in (*groups, *rows) for node in nodes}
+    quotients = [nodes for nodes in quotient_chains(model, computes) if taken.isdisjoint(nodes)]
+    return (*groups, *rows, *quotients)
 
 
 def norm_chains(model: ir.Model, computes: Collection[str]) -> tuple[NormChain, ...]:

@@ -24,6 +24,7 @@ from calib8.ops.groups import (
     FUNCTION_OPS,
     MOVE_OPS,
     OF_SHAPES,
+    PAIR_OPS,
     TARGET_OPS,
     WEIGHTED_OPS,
 )
@@ -43,6 +44,7 @@ from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
 from calib8.passes.norm_chains import normalizations
 from calib8.passes.recurrent_nodes import with_recurrent
+from calib8.passes.state_moves import state_moves
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 COMPUTED_IN_FLOAT: Final = "the target computes it in float"
@@ -110,12 +112,12 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
         "calibration",
         quantize_outputs=True,
         shared_scale_ops=frozenset({"AveragePool", "Concat"}),
-        computes=TARGET_OPS,
+        computes=TARGET_OPS | PAIR_OPS,
         multiplies_activations=True,
     )
     joining = replace(widest, joins_pointwise=True)
     schemes = [widest, joining, replace(joining, fuses=CLAMPS | {ANY_FUNCTION})]
-    if normalizations(model, TARGET_OPS):  # other targets have codes inside of them
+    if normalizations(model, TARGET_OPS | PAIR_OPS):  # other targets have codes inside of them
         schemes += [replace(scheme, computes=frozenset()) for scheme in schemes]
     found = {name for scheme in schemes for name in place(model, scheme, keep_float).readers}
     values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
@@ -130,7 +132,7 @@ def _decide_as_one(
     norms: Collection[tuple[ir.Node, ...]],
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """``_decide``, repeated until every function and chain is quantized as a whole or float as a whole."""
-    bound: dict[str, str] = {}
+    bound = state_moves(model)
     while True:
         decisions, quantized = _decide(model, scheme, keep_float, bound, functions, norms)
         why = {decision.node: decision.reason for decision in decisions if not decision.quantized}
@@ -203,11 +205,12 @@ def _why_no_function(node: ir.Node, scheme: QuantScheme, feeds_weights: set[ir.N
     """Why an op that has an integer form as a function of one tensor alone is none here."""
     if is_one or node.op_type not in FUNCTION_OPS:
         return ""
+    of_two = node.op_type in PAIR_OPS & scheme.computes and len(list(activation_inputs(node))) == 2
     if not scheme.joins_pointwise:
         return COMPUTED_IN_FLOAT
     if node not in feeds_weights:
         return "it is post-processing behind the last weighted layer"
-    return "it is not a function of one tensor"
+    return "" if of_two else "it is not a function of one tensor"
 
 
 def _holds_function_ops(function: TensorFunction) -> bool:

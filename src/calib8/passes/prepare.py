@@ -16,8 +16,8 @@ from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays, as_written, open_session
-from calib8.ops.groups import CONTROL_FLOW
 from calib8.parameters import nearest, parameter
+from calib8.passes.branches import decided
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.fold_rows import fold_behind_bias, fold_behind_reshape
 from calib8.passes.fold_sums import fold_behind_sum
@@ -27,6 +27,7 @@ from calib8.passes.free_sizes import (
     keep_true_sizes,
     stated_shapes,
 )
+from calib8.passes.fuse_cells import fuse_cells
 from calib8.passes.fuse_layer_norm import fuse_layer_norm
 from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
@@ -50,6 +51,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     remove_identities,
     plain_pads,
     remove_no_ops,
+    fuse_cells,
     fold_pads,
     fuse_hard_swish,
     fuse_layer_norm,
@@ -128,8 +130,9 @@ def prepare(original: ir.Model, sample: Arrays, *, made_up: bool = False) -> Pre
         ModelError: the prepared model differs from the original.
     """
     refuse_unsupported(original)
-    expected = _expected(original, sample)
-    model = original.clone()
+    known = decided(original, sample, _run_passes)
+    expected = _expected(known, sample)
+    model = known.clone()
     keep_true_sizes(model, _seen(model, sample, expected))
     own = stated_shapes(model)
     rewrites = _run_passes(model)
@@ -152,9 +155,7 @@ def prepare(original: ir.Model, sample: Arrays, *, made_up: bool = False) -> Pre
 
 
 def _expected(original: ir.Model, sample: Arrays) -> Outputs:
-    """What the original gives; control flow that stays is refused before it is run."""
-    if any(node.op_type in CONTROL_FLOW for node in original.graph):
-        _run_passes(original.clone())
+    """What the original gives."""
     model = original.clone()
     forget_names(model)  # untrue ones could keep the original from running
     return open_session(model, configure=as_written).run(sample)
@@ -198,26 +199,8 @@ def _difference(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -
 
 
 def _run_passes(model: ir.Model) -> dict[str, int]:
-    """Every pass in order; control flow that no pass could resolve is refused, by name."""
-    branches = [f"{node.op_type} '{node.name}'" for node in model.graph if node.op_type in CONTROL_FLOW]
-    try:
-        rewrites = {step.__name__: step(model) for step in PREPARE}
-    except ValueError as error:
-        if not branches:
-            raise
-        raise _control_flow(model, branches) from error
-    remaining = [f"{node.op_type} '{node.name}'" for node in model.graph if node.op_type in CONTROL_FLOW]
-    if remaining:
-        raise _control_flow(model, remaining)
-    return rewrites
-
-
-def _control_flow(model: ir.Model, nodes: list[str]) -> UnsupportedModelError:
-    return UnsupportedModelError(
-        model.graph.name or "model",
-        f"holds control flow that cannot be resolved beforehand (not supported yet): {', '.join(nodes)}",
-        "Export it with the condition fixed (one branch), or quantize the branches one by one",
-    )
+    """Every pass in order."""
+    return {step.__name__: step(model) for step in PREPARE}
 
 
 def refuse_unsupported(model: ir.Model) -> None:

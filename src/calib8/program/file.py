@@ -39,10 +39,13 @@ from calib8.program import rules
 from calib8.program.instructions import TRAITS, Float
 from calib8.program.magic import MAGIC as MAGIC
 from calib8.program.magic import is_program_file as is_program_file
-from calib8.program.program import Port, Program, Slot
+from calib8.program.program import Port, Program, Slot, State
 from calib8.program.verify import verify
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
+WIDE_VERSION: Final = 3
+"""Knows no states; programs without them are still written so."""
+
 FUNCTIONS_VERSION: Final = 2
 """Knows no 16-bit codes; programs without them are still written so."""
 
@@ -56,7 +59,7 @@ ARRAY_TYPES: Final = ("int8", "uint8", "int16", "int32", "float32")
 
 CLASSES: Final[dict[str, type]] = {
     kind.__name__: kind
-    for kind in (Program, Slot, Port, Float, *TRAITS, *vars(rules).values())
+    for kind in (Program, Slot, Port, State, Float, *TRAITS, *vars(rules).values())
     if isinstance(kind, type) and is_dataclass(kind)
 }
 """Name → class of everything that a program is made of."""
@@ -123,8 +126,10 @@ def load_program(path: str | os.PathLike[str]) -> Program:
 
 def _version(program: Program) -> int:
     """The first format that can hold a program."""
-    if any(slot.is_wide for slot in program.slots):
+    if program.states:
         return FORMAT_VERSION
+    if any(slot.is_wide for slot in program.slots):
+        return WIDE_VERSION
     found = (getattr(step, "rescale", None) for step in program.instructions)
     functions = any(isinstance(rule, rules.TwoSidedRescale | rules.CurveRescale) for rule in found)
     return FUNCTIONS_VERSION if functions else FIRST_VERSION
@@ -142,7 +147,10 @@ def _padded(block: bytes) -> bytes:
 def _encode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     """The JSON form of a value; arrays and bytes are appended to the list."""
     if is_dataclass(value):
-        content = {field.name: _encode(getattr(value, field.name), arrays) for field in fields(value)}
+        named = [field.name for field in fields(value)]
+        if isinstance(value, Program) and not value.states:
+            named.remove("states")  # earlier versions read it
+        content = {name: _encode(getattr(value, name), arrays) for name in named}
         return {type(value).__name__: content}
     if isinstance(value, tuple):
         return [_encode(item, arrays) for item in value]

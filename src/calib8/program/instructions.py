@@ -18,10 +18,13 @@ from calib8.program.ops import (
     depthwise,
     elementwise,
     group_norm,
+    integer_lstm,
     layer_norm,
+    length,
     mat_mul,
     moves,
     pools,
+    quotient,
     recurrent,
     resize,
     softmax,
@@ -45,7 +48,9 @@ from calib8.program.ops.elementwise import Sub as Sub
 from calib8.program.ops.floats import Float as Float
 from calib8.program.ops.group_norm import GroupNorm as GroupNorm
 from calib8.program.ops.instruction import Instruction as Instruction
+from calib8.program.ops.integer_cells import IntegerLstm as IntegerLstm
 from calib8.program.ops.layer_norm import LayerNorm as LayerNorm
+from calib8.program.ops.length import ReduceL2 as ReduceL2
 from calib8.program.ops.mat_mul import MatMul as MatMul
 from calib8.program.ops.moves import Concat as Concat
 from calib8.program.ops.moves import Gather as Gather
@@ -60,6 +65,7 @@ from calib8.program.ops.pools import MaxPool as MaxPool
 from calib8.program.ops.pools import Mean as Mean
 from calib8.program.ops.pools import ReduceMax as ReduceMax
 from calib8.program.ops.pools import ReduceMin as ReduceMin
+from calib8.program.ops.quotient import Div as Div
 from calib8.program.ops.resize import ResizeLinear as ResizeLinear
 from calib8.program.ops.resize import ResizeNearest as ResizeNearest
 from calib8.program.ops.softmax import Softmax as Softmax
@@ -73,11 +79,14 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **conv_transpose.TRAITS,
     **mat_mul.TRAITS,
     **elementwise.TRAITS,
+    **quotient.TRAITS,
     **pools.TRAITS,
+    **length.TRAITS,
     **softmax.TRAITS,
     **layer_norm.TRAITS,
     **group_norm.TRAITS,
     **recurrent.TRAITS,
+    **integer_lstm.TRAITS,
     **resize.TRAITS,
     **moves.TRAITS,
     **constant.TRAITS,

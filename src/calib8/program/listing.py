@@ -7,6 +7,7 @@
        2  Dequantize     %2 → %3 "stem" float32 1×8×16×16                      axes 0 3 1 2
     output  %3 "stem" float32 1×8×16×16
 
+A line ``state`` says which input carries on which output.
 A slot is described where it is written: number, name, type, shape (as it lies in memory) and, of codes,
 (scale, zero point). × is the factor from sums to codes.
 """
@@ -79,6 +80,10 @@ def listing(program: Program) -> str:
     for head, step in zip(heads, program.instructions, strict=True):
         lines.append(f"{head:<{width}}  {', '.join(_parameters(program, step))}".rstrip())
     lines += [_port("output ", program, port.name, port.slot) for port in program.outputs]
+    lines += [
+        f'state   "{_one_line(one.input)}" is "{_one_line(one.output)}" of the run before'
+        for one in program.states
+    ]
     return "\n".join(lines)
 
 

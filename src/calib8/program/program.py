@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from calib8.program.ops.floats import Float
 from calib8.program.ops.instruction import Instruction
@@ -10,6 +14,15 @@ from calib8.program.rules import Profile
 from calib8.program.slot import CODE_TYPES as CODE_TYPES
 from calib8.program.slot import WIDE_TYPE as WIDE_TYPE
 from calib8.program.slot import Slot as Slot
+
+Initial: TypeAlias = (
+    npt.NDArray[np.float32]
+    | npt.NDArray[np.uint8]
+    | npt.NDArray[np.int8]
+    | npt.NDArray[np.int16]
+    | npt.NDArray[np.int32]
+)
+"""Values of a state before the first run."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,20 @@ class Port:
 
 
 @dataclass(frozen=True, eq=False)
+class State:
+    """What lives between runs: a run reads as an input what the run before gave as an output.
+
+    Attributes:
+        input, output: names of the two ports, whose slots have the same type, shape, scale and zero point.
+        initial: what the first run reads, with type and shape of the slot; without elements: real 0.
+    """
+
+    input: str
+    output: str
+    initial: Initial = field(default_factory=lambda: np.zeros(0, np.float32))
+
+
+@dataclass(frozen=True, eq=False)
 class Program:
     """A network of fixed shapes as a list of instructions.
 
@@ -35,6 +62,8 @@ class Program:
         instructions: in the order of execution.
         inputs, outputs: what is fed and what comes out.
         name: of the model.
+        states: which inputs carry on what outputs gave. The instructions know nothing of them: whoever runs
+            the program feeds the one with the other.
     """
 
     profile: Profile
@@ -43,6 +72,7 @@ class Program:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     name: str = ""
+    states: tuple[State, ...] = ()
 
     @property
     def float_instructions(self) -> tuple[Float, ...]:

@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from calib8.profiles import PROFILES as PROFILES
 from calib8.profiles import Profile as Profile
+from calib8.program.quotient_rules import FixedQuotient as FixedQuotient
+from calib8.program.quotient_rules import FloatQuotient as FloatQuotient
+from calib8.program.quotient_rules import QuotientRule as QuotientRule
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
@@ -385,3 +388,16 @@ class CellFunction:
     name: CellFunctionName
     alpha: float = 0.0
     beta: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Multipliers:
+    """Real factors inside an IntegerLstm: ``multiplier · 2^(shift − 31)``, rounded twice in every profile.
+
+    Attributes:
+        multiplier: int32 [n], 0 or in [2^30, 2^31).
+        shift: int32 [n], −31 … 30, positive = left.
+    """
+
+    multiplier: I32
+    shift: I32

@@ -21,6 +21,7 @@ from calib8.data.read_once import for_several_openings
 from calib8.data.reading import Reading
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.load import load_model
 from calib8.modules.given import Module, as_model, refuse_module
 from calib8.parameters import parameter
@@ -81,7 +82,7 @@ def diagnose(
         )
         made, quantized = quantization.calibration, ir.to_proto(quantization.model)
     else:
-        quantized, basis = int8, basis_of(fp32, int8)
+        quantized, basis = int8, basis_of(fp32, int8, reading.fix)
     compared = reading if reading.samples is not None else replace(reading, samples=COMPARED)
     diagnosis = find_losses(fp32, quantized, compared, task=purpose, progress=watching)
     wishes = wishes_of(diagnosis, basis, again=int8 is not None)
@@ -96,7 +97,7 @@ def diagnose(
                 target=TargetChoice(basis.target, basis.activations), keep_float=basis.keep_float,
                 task=purpose, progress=watching,
             )  # fmt: skip
-        clinic = Clinic(diagnosis, made, basis, reading.threads, load_model(fp32))
+        clinic = Clinic(diagnosis, made, basis, reading.threads, load_model(with_fixed(fp32, reading.fix)))
         basis = clinic.basis
         if not data_explain(diagnosis, again=int8 is not None):
             wishes = (*wishes, *spot_wishes(clinic, wishes))

@@ -10,7 +10,6 @@ shift is an input of the graph.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -18,6 +17,8 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant
+from calib8.model.runtime import Arrays
+from calib8.model.work import elements, with_shapes_of
 from calib8.ops.questions import quantizes
 from calib8.repair.coded_layers import CodedLayer
 
@@ -56,15 +57,15 @@ class _Bounds:
     codes: tuple[ir.Value, ...]
 
 
-def pieces(graph: ir.Graph, layers: Sequence[CodedLayer], images: int) -> list[Piece]:
+def pieces(model: ir.Model, layers: Sequence[CodedLayer], runs: Sequence[Arrays]) -> list[Piece]:
     """The graph in pieces, in order; nodes that read only constants belong to all readers.
 
     Args:
-        graph: int8; gets the shifts of wide layers.
+        model: int8; gets the shifts of wide layers.
         layers: of the graph, in order.
-        images: in all runs.
+        runs: feeds; the sizes of all are taken to be those of the first.
     """
-    bounds = _all_bounds(graph, layers, images)
+    bounds = _all_bounds(model, layers, runs)
     found: list[Piece] = []
     later: set[ir.Value] = set()
     for layer, around in zip(reversed(layers), reversed(bounds), strict=True):
@@ -82,9 +83,9 @@ def pieces(graph: ir.Graph, layers: Sequence[CodedLayer], images: int) -> list[P
     return found[::-1]
 
 
-def _all_bounds(graph: ir.Graph, layers: Sequence[CodedLayer], images: int) -> list[_Bounds]:
-    shifts = {layer.name: _shifted(graph, layer.coded) for layer in layers if _is_wide(layer.coded, images)}
-    computed: set[ir.Value] = set(graph.inputs)
+def _all_bounds(model: ir.Model, layers: Sequence[CodedLayer], runs: Sequence[Arrays]) -> list[_Bounds]:
+    shifts = {layer.name: _shifted(model.graph, layer.coded) for layer in _wide(model, layers, runs)}
+    computed: set[ir.Value] = set(model.graph.inputs)
     bounds: list[_Bounds] = []
     for layer in layers:
         nodes = _needed(layer.coded, computed)
@@ -97,11 +98,12 @@ def _all_bounds(graph: ir.Graph, layers: Sequence[CodedLayer], images: int) -> l
     return bounds
 
 
-def _is_wide(layer: ir.Node, images: int) -> bool:
-    """Whether what the layer yields takes more than ``WIDE`` bytes; not where its sizes are not known."""
-    shape = layer.outputs[0].shape
-    sizes = [0] if shape is None else [size if isinstance(size, int) else 0 for size in shape[1:]]
-    return 4 * images * math.prod(sizes) > WIDE
+def _wide(model: ir.Model, layers: Sequence[CodedLayer], runs: Sequence[Arrays]) -> list[CodedLayer]:
+    """Layers whose outputs take more than ``WIDE`` bytes in all runs; none of unknown sizes."""
+    if not runs:
+        return []
+    sized = {node.name: elements(node.outputs[0]) or 0 for node in with_shapes_of(model, runs[0]).graph}
+    return [layer for layer in layers if 4 * len(runs) * sized[layer.coded.name] > WIDE]
 
 
 def _shifted(graph: ir.Graph, layer: ir.Node) -> tuple[ir.Value, tuple[ir.Value, ...]] | None:

@@ -69,8 +69,7 @@ def correct_biases_in_sequence(
     ]
     counter = SampleCounter("correcting biases in sequence", len(with_bias) * len(runs), data.progress)
     expected = _float_means(candidate.model, with_bias, runs, data.threads)
-    images = sum(len(next(iter(feeds.values()))) for feeds in runs)
-    parts = pieces(graph.model.graph, with_bias, images)
+    parts = pieces(graph.model, with_bias, runs)
     live: list[dict[str, Any]] = [dict(feeds) for feeds in runs]
     biases = []
     for piece, means in zip(parts, expected, strict=True):
@@ -130,7 +129,7 @@ def _codes(
 ) -> None:
     """Runs a wide layer once more, for the codes behind its changed bias."""
     session = _session(model, piece, (*piece.inputs, piece.shift), piece.codes, threads)
-    shift = _per_channel(change, len(piece.layer.coded.outputs[0].shape or ()))
+    shift = _per_channel(change, piece.layer.weight.values.ndim)
     for values in live:
         yielded = session.run({**{name: values[name] for name in piece.inputs}, piece.shift: shift})
         values.update(zip(piece.codes, yielded, strict=True))

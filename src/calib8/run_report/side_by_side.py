@@ -24,6 +24,7 @@ from calib8.data.batches import batches
 from calib8.data.fed import Fed
 from calib8.data.samples import Array
 from calib8.errors import Calib8Error
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.load import load_model
 from calib8.pipeline import collect_statistics
 from calib8.progress import Progress, silent
@@ -94,7 +95,7 @@ def side_by_side(
             statistics = collect_statistics(fp32, reading, progress=progress).statistics
     except Calib8Error as error:  # samples and answers can be shown all the same
         note = error.text
-    floats, codes = load_model(fp32), load_model(int8)
+    floats, codes = load_model(with_fixed(fp32, reading.fix)), load_model(int8)
     meaning = purpose.meaning(analysable(floats))
     progress("judging samples", 0, None)
     seen = _seen(floats, codes, reading)

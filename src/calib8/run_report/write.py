@@ -15,13 +15,14 @@ from calib8.analysis.evaluation import Evaluation
 from calib8.analysis.model_bytes import model_bytes_on_disk
 from calib8.analysis.model_pair import Model
 from calib8.analysis.runtimes import is_float_model
+from calib8.calibration.streaming import opened_for
 from calib8.data.fed import Fed, fed_from
 from calib8.data.reading import NOTHING_READ, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import Calib8Error, UsageError
 from calib8.files import atomic_output
-from calib8.model.graph import graph_inputs
-from calib8.model.load import load_model
+from calib8.model.fix_inputs import with_fixed
+from calib8.model.load import ModelSource, load_model
 from calib8.model.metadata import PREFIX
 from calib8.outcomes import Quantization
 from calib8.passes.stored_statistics import BATCH_NORMS
@@ -115,14 +116,15 @@ class Asked:
         """The float model, where it is known beside the result."""
         return self.around.fp32
 
-    def dataset(self, inputs_of: ir.Model, stored_in: Sequence[Path]) -> Dataset | None:
-        """The data that were given, for a model."""
+    def dataset(self, inputs_of: ModelSource, stored_in: Sequence[Path]) -> Dataset | None:
+        """The data that were given, for a float model."""
         if self.reading.data is None:
             return None
         reading = self.reading
+        original = load_model(with_fixed(inputs_of, reading.fix))
         if reading.preprocess is None:
             reading = replace(reading, preprocess=stored_preprocess(stored_in))
-        return replace(reading, labels=None).opened(graph_inputs(inputs_of))
+        return opened_for(original, replace(reading, labels=None))
 
     def seen(
         self, fp32: Model, int8: Model, dataset: Dataset | None, compared: Comparison | None = None,
@@ -135,7 +137,7 @@ class Asked:
         """
         if dataset is None:
             return None
-        reading = chosen_reading(dataset, self.reading.threads, made)
+        reading = replace(chosen_reading(dataset, self.reading.threads, made), fix=self.reading.fix)
         try:
             seen = side_by_side(
                 fp32, int8, reading, purpose=self.purpose, compared=compared, counted=counted,
@@ -213,7 +215,7 @@ def _of_quantization(result: Quantization, asked: Asked) -> RunReport:
     dataset = None if calibration is None else calibration.dataset
     binned = calibration is not None and all(one.binned for one in calibration.statistics.tensors.values())
     if dataset is None:
-        dataset = asked.dataset(result.prepared.model, ())
+        dataset = asked.dataset(ir.to_proto(result.prepared.model), ())
     if dataset is None:
         return of_quantization(result, None, asked.around)
     fp32, int8 = _models(result, asked)
@@ -242,7 +244,7 @@ def _of_comparison(result: Comparison, asked: Asked) -> RunReport:
     fp32, int8 = asked.fp32 or _file(result.fp32), asked.around.int8 or _file(result.int8)
     seen = None
     if fp32 is not None and int8 is not None:
-        dataset = asked.dataset(load_model(fp32), [int8])
+        dataset = asked.dataset(fp32, [int8])
         seen = asked.seen(fp32, int8, dataset, result)
     return of_comparison(result, seen, None if int8 is None else load_model(int8), asked.around)
 
@@ -254,7 +256,7 @@ def _of_treatment(result: Treatment, asked: Asked) -> RunReport:
     int8: Model = path if path is not None else ir.to_proto(made)
     seen = None
     if fp32 is not None:
-        dataset = asked.dataset(load_model(fp32), [] if path is None else [path])
+        dataset = asked.dataset(fp32, [] if path is None else [path])
         seen = asked.seen(fp32, int8, dataset, comparison)
     return of_treatment(result, seen, made if path is None else load_model(path), asked.around)
 
@@ -263,7 +265,7 @@ def _of_tuning(result: Tuning, asked: Asked) -> RunReport:
     int8 = _file(str(result.path))
     seen = None
     if asked.fp32 is not None and int8 is not None:
-        seen = asked.seen(asked.fp32, int8, asked.dataset(load_model(asked.fp32), [int8]))
+        seen = asked.seen(asked.fp32, int8, asked.dataset(asked.fp32, [int8]))
     return of_tuning(result, seen, None if int8 is None else load_model(int8), asked.around)
 
 
@@ -275,7 +277,7 @@ def _of_evaluations(result: Sequence[Evaluation], asked: Asked) -> RunReport:
     int8 = next((path for path in plain if not is_float_model(path) and _is_qdq(path)), None)
     seen = None
     if fp32 is not None and int8 is not None:
-        dataset = asked.dataset(load_model(fp32), [int8])
+        dataset = asked.dataset(fp32, [int8])
         seen = asked.seen(fp32, int8, dataset)
     if int8 is None:
         return of_evaluations(result, seen, None, asked.around, sizes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from calib8.engine.plan import Plan
 from calib8.engine.plan_file import save_plan
-from calib8.errors import DataError, ModelError, UsageError
+from calib8.errors import ModelError, UsageError
 from calib8.forks import ForkLock
 from calib8.requests.given_types import flag
 from calib8.session.bound import BoundRun, check_bindable
@@ -38,6 +38,7 @@ from calib8.session.prepared import (
     run_settings,
 )
 from calib8.session.reports import Memory, StepTime
+from calib8.session.streams import States, Streaming, checked_names, checked_state
 from calib8.tensors import whole_number
 
 if TYPE_CHECKING:  # a plan is opened without what reads models
@@ -60,7 +61,7 @@ class _Ready(NamedTuple):
     prepared: Prepared
 
 
-class InferenceSession:
+class InferenceSession(Streaming):
     """Runs a quantized model; the rounding profile defines every bit of the result.
 
     Several threads may run one session at once: the first one gets its threads, the others work alone. A
@@ -85,6 +86,7 @@ class InferenceSession:
         pin: bool = False,
         pixels: Preprocess | None = None,
         outputs: Sequence[str] | None = None,
+        state: Mapping[str, str] | None = None,
     ) -> None:
         """Loads the model; lowers and compiles it unless an axis of an input is free.
 
@@ -109,6 +111,9 @@ class InferenceSession:
                 mean and scale of this preprocessing and the input's quantizer become one table.
             outputs: of a TFLite model: names of tensors that become the outputs in place of its own; what
                 lies behind them is left out.
+            state: input → output whose values it reads in the next run: the session carries them, and they
+                are neither fed nor given any more. None: what the model says of itself; ``{}``: nothing is
+                carried.
 
         Raises:
             UsageError: unknown runtime or profile, ``integer_only`` with the profile ``onnx``, another
@@ -122,21 +127,24 @@ class InferenceSession:
         pin, integer_only = flag("pin", pin), flag("integer_only", integer_only)
         self._settings = run_settings(runtime, threads, isa, pin)
         opened, self._kept = opened_model(
-            model, profile, integer_only, outputs, pixels, keeps=runtime == NATIVE
+            model, profile, integer_only, outputs, pixels, checked_state(state), keeps=runtime == NATIVE
         )
         if opened.plan is not None and runtime != NATIVE:
             problem = f"{opened.name} is a plan, made for the native engine"
             raise UsageError(f"runtime '{runtime}'", problem, f"Use the runtime {NATIVE}")
         self._opened = opened
         self.name, self.rounding = opened.name, opened.profile
-        self.inputs = with_shapes(opened.inputs, shapes or {}, opened.name)
-        self.outputs = opened.outputs
+        self._all_inputs = with_shapes(opened.inputs, shapes or {}, opened.name)
+        super().__init__(States(opened.name, opened.states, self._all_inputs, opened.outputs))
+        self.inputs, self.outputs = self._states.fed, self._states.given
         self._lock = ForkLock()
         self._cache: OrderedDict[_Key, _Ready] = OrderedDict()
         self._last: tuple[_Key, _Ready | None] = (), None  # read without the lock: it is one object
-        if all(map(is_static, self.inputs)):
-            self.outputs = self._one_sample().prepared.outputs
-        elif (integer_only or opened.at_once) and all(one_sample(spec) is not None for spec in self.inputs):
+        if all(map(is_static, self._all_inputs)):
+            known = self._one_sample().prepared.outputs
+            super().__init__(self._states._replace(outputs=known))
+            self.outputs = self._states.given
+        elif (integer_only or opened.at_once) and all(one_sample(s) is not None for s in self._all_inputs):
             self._one_sample()  # what must be refused is refused here
 
     def __repr__(self) -> str:
@@ -194,18 +202,21 @@ class InferenceSession:
         return [node_arg(spec) for spec in self.outputs]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
-        """Outputs for the arrays fed by input name.
+        """Outputs for the arrays fed by input name; of a model with states, those of the next frame.
 
         Args:
-            output_names: which outputs, in which order; None or an empty list: all.
+            output_names: which outputs, in which order; None or an empty list: all. What becomes a state can
+                be asked for by name.
             input_feed: one array per input, of its dtype and shape. NaN counts as the lowest code.
 
         Raises:
             DataError: an unknown output, or names, dtypes or shapes of the inputs that do not fit.
             ModelError: a model with free axes cannot be lowered for these shapes.
         """
+        if self._stream is not None:
+            return self._stream.run(output_names, input_feed)
         known = [spec.name for spec in self.outputs]
-        names = _output_names(self.name, output_names, known)
+        names = checked_names(self.name, output_names, known)
         feeds = fitting_feeds(self.name, self.inputs, input_feed)
         results = self._ready_for(feeds).prepared.run(feeds)
         if not names:
@@ -227,6 +238,9 @@ class InferenceSession:
             DataError: as for ``run``, or an array that does not fit its output.
             ModelError: as for ``run``.
         """
+        if self._stream is not None:
+            self._stream.run_into(input_feed, results)
+            return
         feeds = fitting_feeds(self.name, self.inputs, input_feed)
         prepared = self._ready_for(feeds).prepared
         prepared.run_into(feeds, fitting_results(self.name, prepared.outputs, results, feeds))
@@ -248,7 +262,11 @@ class InferenceSession:
         Raises:
             DataError: as for ``run_into``, or inputs that would have to be copied.
             ModelError: as for ``run``.
+            UsageError: the session carries states, which would have to be fed again after every run.
         """
+        if self._stream is not None:
+            cure = "Use run or run_into; or open it with state={} and bind the states too"
+            raise UsageError(self.name, "carries states from run to run, and bound arrays stay", cure)
         feeds = fitting_feeds(self.name, self.inputs, input_feed)
         check_bindable(self.name, input_feed)
         prepared = self._ready_for(feeds).prepared
@@ -278,7 +296,7 @@ class InferenceSession:
             native = self._native()
             feeds = {port.name: np.zeros(port.shape, port.dtype) for port in native.plan.inputs}
         else:
-            feeds = fitting_feeds(self.name, self.inputs, input_feed)
+            feeds = fitting_feeds(self.name, self._all_inputs, input_feed)
             native = self._native(self._ready_for(feeds))
         return native.times(feeds, count)
 
@@ -313,8 +331,11 @@ class InferenceSession:
         return self._ready(self._sample_shapes())
 
     def _sample_shapes(self) -> dict[str, tuple[int, ...]]:
-        shapes = {spec.name: one_sample(spec) for spec in self.inputs}
+        shapes = {spec.name: one_sample(spec) for spec in self._all_inputs}
         return {name: shape for name, shape in shapes.items() if shape is not None}
+
+    def _prepared_for(self, shapes: Mapping[str, tuple[int, ...]]) -> Prepared:
+        return self._ready(shapes).prepared
 
     def _ready_for(self, feeds: Mapping[str, Array]) -> _Ready:
         return self._ready({name: array.shape for name, array in feeds.items()})
@@ -360,22 +381,5 @@ def _is_of(plan: Plan, opened: Opened, shapes: Mapping[str, tuple[int, ...]]) ->
     taken = {port.name: (np.dtype(port.dtype), port.shape) for port in plan.inputs}
     given = [(port.name, np.dtype(port.dtype)) for port in plan.outputs]
     wanted = {spec.name: (spec.dtype, tuple(shapes[spec.name])) for spec in opened.inputs}
-    return taken == wanted and given == [(spec.name, spec.dtype) for spec in opened.outputs]
-
-
-def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
-    """The names as a list, empty for all.
-
-    Raises:
-        DataError: one of them is unknown, or it is not a list; ``model`` is the name of the model.
-    """
-    if names is None:
-        return []
-    cure = f"Ask for some of: {', '.join(known)}"
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise DataError(model, f"got {names!r} in place of a list of outputs", cure)
-    wanted = list(names)
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        raise DataError(model, f"has no output '{unknown[0]}'", cure)
-    return wanted
+    states = {state.input: state.output for state in plan.states} == dict(opened.states)
+    return states and taken == wanted and given == [(spec.name, spec.dtype) for spec in opened.outputs]

@@ -297,6 +297,7 @@ def _document(opened: Opened) -> dict[str, Any]:
         "inputs": [_spec_row(spec) for spec in opened.inputs],
         "outputs": [_spec_row(spec) for spec in opened.outputs],
         "at_once": opened.at_once,
+        "states": dict(opened.states),
     }
 
 
@@ -308,7 +309,9 @@ def _opened(document: dict[str, Any], lower: Lower) -> Opened:
     """Raises ValueError, TypeError or KeyError for what ``_document`` did not make."""
     [profile] = [known for known in PROFILES if known == document["profile"]]
     inputs, outputs = (_specs(document[key]) for key in ("inputs", "outputs"))
-    return Opened(document["name"], profile, inputs, outputs, lower, at_once=bool(document["at_once"]))
+    states = {str(read): str(written) for read, written in document["states"].items()}
+    at_once = bool(document["at_once"])
+    return Opened(document["name"], profile, inputs, outputs, lower, at_once=at_once, states=states)
 
 
 def _specs(rows: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:

@@ -17,6 +17,7 @@ from calib8.files import check_model_file
 from calib8.forks import whole_imports
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
+from calib8.model.states import stored_states
 from calib8.model.stored_constants import has_external_data
 from calib8.profiles import chosen_profile
 from calib8.program.file import is_program_file, load_program
@@ -79,7 +80,8 @@ def _opened_program(program: Program, name: str, profile: str | None, integer_on
     floats = [*cells, *(node for step in program.float_instructions for node in step.nodes)]
     check_fixed(name, program.profile, floats, profile, integer_only)
     inputs, outputs = program_specs(program, program.inputs), program_specs(program, program.outputs)
-    return Opened(name, program.profile, inputs, outputs, lambda shapes: program)
+    states = {state.input: state.output for state in program.states}
+    return Opened(name, program.profile, inputs, outputs, lambda shapes: program, states=states)
 
 
 def _opened_model(
@@ -102,6 +104,7 @@ def _opened_model(
         graph_outputs(model),
         lowered,
         self_contained=not has_external_data(model),
+        states=stored_states(model, name),
     )
 
 

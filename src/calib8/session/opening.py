@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from calib8.engine.plan import Plan
+from calib8.engine.plan import Plan, PlanState
 from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
 from calib8.errors import UsageError
 from calib8.forks import whole_imports
 from calib8.session.kept_plans import KeptPlans, kept_plans
-from calib8.session.ports import is_static
+from calib8.session.ports import Shapes, is_static
 from calib8.session.prepared import Opened, opened_plan, refuse_outputs
+from calib8.tensors import check_states
 
 if TYPE_CHECKING:  # a plan is opened without what reads models
     import onnx
@@ -29,13 +31,14 @@ def opened_model(
     integer_only: bool,
     outputs: Sequence[str] | None,
     pixels: Preprocess | None,
+    state: Mapping[str, str] | None,
     *,
     keeps: bool,
 ) -> tuple[Opened, KeptPlans | None]:
     """What a session needs of a model, whatever it is, and what is kept of it.
 
     Args:
-        model, profile, integer_only, outputs, pixels: as for ``InferenceSession``.
+        model, profile, integer_only, outputs, pixels, state: as for ``InferenceSession``.
         keeps: plans may be kept and used.
 
     Raises:
@@ -45,16 +48,17 @@ def opened_model(
     if isinstance(model, Plan) or (isinstance(model, str | os.PathLike) and claims_to_be_plan(model)):
         refuse_outputs(outputs)
         opened = opened_plan(*_given_plan(model), profile, integer_only)
-        return (opened if pixels is None else _with_pixels(opened, pixels)), None
+        return _with_states(opened if pixels is None else _with_pixels(opened, pixels), state), None
 
     def read(source: str | os.PathLike[str] | onnx.ModelProto | bytes | Program) -> Opened:
         with whole_imports():
             from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
 
         opened = opened_source(source, profile, integer_only, outputs)
-        return opened if pixels is None else _with_pixels(opened, pixels)
+        return _with_states(opened if pixels is None else _with_pixels(opened, pixels), state)
 
-    kept = kept_plans(model, (profile, integer_only, outputs, pixels)) if keeps else None
+    asked = (profile, integer_only, outputs, pixels, *(() if state is None else (sorted(state.items()),)))
+    kept = kept_plans(model, asked) if keeps else None
     if kept is None:
         return read(model), None
     known = kept.opened(read)
@@ -91,3 +95,35 @@ def _with_pixels(opened: Opened, pixels: Preprocess) -> Opened:
         from calib8.session.pixels import taking_pixels  # plans know their inputs already
 
     return taking_pixels(opened, pixels)
+
+
+def _with_states(opened: Opened, asked: Mapping[str, str] | None) -> Opened:
+    """The model with the states that were asked for in place of its own; its programs and its plan tell them.
+
+    Raises:
+        UsageError: states that it cannot have.
+    """
+    pairs = opened.states if asked is None else asked
+    if asked:
+        check_states(asked, opened.inputs, opened.outputs, opened.name)
+    if opened.plan is not None:
+        known = {state.input: state for state in opened.plan.states}
+        states = tuple(_of_pair(read, written, known) for read, written in pairs.items())
+        return opened._replace(states=pairs, plan=replace(opened.plan, states=states))
+    lower = opened.lower
+    assert lower is not None
+
+    def lowered(shapes: Shapes) -> Program:
+        from calib8.program.program import State
+
+        program = lower(shapes)
+        begun = {state.input: state for state in program.states if pairs.get(state.input) == state.output}
+        new = (begun.get(read) or State(read, written) for read, written in pairs.items())
+        return replace(program, states=tuple(new))
+
+    return opened._replace(states=pairs, lower=lowered if pairs or asked is not None else lower)
+
+
+def _of_pair(read: str, written: str, known: Mapping[str, PlanState]) -> PlanState:
+    own = known.get(read)
+    return own if own is not None and own.output == written else PlanState(read, written)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
 from calib8.engine.floats import FloatSessions
-from calib8.engine.plan import Plan
+from calib8.engine.plan import Plan, PlanState
 from calib8.engine.run import Engine, available_isas, default_isa
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.forks import whole_imports
@@ -77,9 +78,11 @@ class Prepared(Protocol):
 
     Attributes:
         outputs: their specs, all sizes known.
+        states: which inputs carry on what outputs gave.
     """
 
     outputs: tuple[TensorSpec, ...]
+    states: tuple[PlanState, ...]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """All outputs in their order, for arrays that fit the inputs."""
@@ -97,6 +100,7 @@ class NativePlan:
     Attributes:
         outputs: their specs.
         plan: what runs.
+        states: those of the plan.
     """
 
     def __init__(self, plan: Plan, name: str, settings: RunSettings) -> None:
@@ -106,7 +110,7 @@ class NativePlan:
             ModelError: the engine cannot run such a plan; ``name`` is that of the model.
         """
         self.plan = plan
-        self.outputs = plan_specs(plan.outputs)
+        self.outputs, self.states = plan_specs(plan.outputs), plan.states
         runner = FloatSessions(settings.threads)
         try:
             self._engine = Engine(
@@ -157,15 +161,17 @@ class ReferenceProgram:
 
     Attributes:
         outputs: their specs.
+        states: those of the program.
     """
 
     def __init__(self, program: Program) -> None:
         """Nothing needs to be made ready."""
         with whole_imports():
+            from calib8.engine.compile import plan_states
             from calib8.program.reference.executor import run_program  # the native engine does without
 
         self._program, self._run = program, run_program
-        self.outputs = program_specs(program, program.outputs)
+        self.outputs, self.states = program_specs(program, program.outputs), plan_states(program)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """All outputs."""
@@ -206,6 +212,7 @@ class Opened(NamedTuple):
         plan: None but for a plan.
         at_once: it is lowered when it is opened, for one sample where the batch axis is free.
         self_contained: no other file holds a part of it.
+        states: input → output that feeds it in the next run.
     """
 
     name: str
@@ -216,6 +223,7 @@ class Opened(NamedTuple):
     plan: Plan | None = None
     at_once: bool = False
     self_contained: bool = True
+    states: Mapping[str, str] = MappingProxyType({})
 
 
 def opened_plan(plan: Plan, name: str, profile: str | None, integer_only: bool) -> Opened:
@@ -228,7 +236,9 @@ def opened_plan(plan: Plan, name: str, profile: str | None, integer_only: bool) 
     steps = zip(plan.rows, plan.step_names, strict=True)
     cells = dict.fromkeys(step for row, step in steps if row.opcode == RECURRENT)
     check_fixed(name, plan.profile, [*cells, *plan.float_nodes], profile, integer_only)
-    return Opened(name, plan.profile, plan_specs(plan.inputs), plan_specs(plan.outputs), plan=plan)
+    states = {state.input: state.output for state in plan.states}
+    inputs, outputs = plan_specs(plan.inputs), plan_specs(plan.outputs)
+    return Opened(name, plan.profile, inputs, outputs, plan=plan, states=states)
 
 
 def refuse_outputs(outputs: Sequence[str] | None) -> None:

@@ -137,7 +137,7 @@ def _order_problem(graph: Graph) -> str | None:
 
 def _reads_problem(graph: Graph, operator: Operator, written: set[int]) -> str | None:
     given = [place for place in operator.inputs if place != LEFT_OUT]
-    wrong = _missing(graph, given)
+    wrong = _missing(graph, (*given, *operator.intermediates))
     if wrong is not None:
         return f"reads tensor {wrong} of {len(graph.tensors)}"
     for place in given:

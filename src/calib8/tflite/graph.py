@@ -70,6 +70,8 @@ class Operator:
         version: of the operator.
         custom_code: name of a custom operator, else empty.
         custom_options: bytes that a custom operator has for options.
+        intermediates: tensors whose scales and zero points say how what lies between is rounded; nothing
+            else reads or writes them.
     """
 
     op: str
@@ -79,6 +81,7 @@ class Operator:
     version: int = 1
     custom_code: str = ""
     custom_options: bytes = b""
+    intermediates: tuple[int, ...] = ()
 
     @property
     def title(self) -> str:

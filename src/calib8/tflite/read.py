@@ -202,7 +202,8 @@ def _operator(file: _File, operator: Any, codes: list[tuple[str, int, str]]) -> 
     op, version, custom = _entry(codes, operator.OpcodeIndex(), "operator codes")
     inputs, outputs = file.ints(operator, "Inputs"), file.ints(operator, "Outputs")
     own = file.array(operator, "CustomOptions").astype(np.uint8).tobytes() if op == CUSTOM else b""
-    return Operator(op, inputs, outputs, _options(file, operator, op), version, custom, own)
+    between = file.ints(operator, "Intermediates")
+    return Operator(op, inputs, outputs, _options(file, operator, op), version, custom, own, between)
 
 
 def _options(file: _File, operator: Any, op: str) -> dict[str, Option]:

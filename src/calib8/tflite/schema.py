@@ -157,6 +157,17 @@ OPTIONS: Final[Mapping[str, Options]] = {
     "CAST": Options("CastOptions", {"in_data_type": "TensorType", "out_data_type": "TensorType"}),
     "QUANTIZE": Options("QuantizeOptions"),
     "DEQUANTIZE": Options("DequantizeOptions"),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Options(
+        "UnidirectionalSequenceLSTMOptions",
+        ACTIVATION
+        | {
+            "cell_clip": "value",
+            "proj_clip": "value",
+            "time_major": "value",
+            "asymmetric_quantize_inputs": "value",
+            "diagonal_recurrent_tensors": "value",
+        },
+    ),
 }
 """Operators whose options are read and written; the others have none, or none that is looked at."""
 

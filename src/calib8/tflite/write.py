@@ -176,6 +176,7 @@ def _operator(builder: Any, operator: Operator, code: int) -> int:
     outputs = _numbers(builder, operator.outputs, "int32")
     options = _options(builder, operator)
     own = builder.CreateByteVector(operator.custom_options) if operator.custom_options else None
+    between = _numbers(builder, operator.intermediates, "int32") if operator.intermediates else None
     tflite.OperatorStart(builder)
     tflite.OperatorAddOpcodeIndex(builder, code)
     tflite.OperatorAddInputs(builder, inputs)
@@ -186,6 +187,8 @@ def _operator(builder: Any, operator: Operator, code: int) -> int:
         tflite.OperatorAddBuiltinOptions(builder, options)
     if own is not None:
         tflite.OperatorAddCustomOptions(builder, own)
+    if between is not None:
+        tflite.OperatorAddIntermediates(builder, between)
     return int(tflite.OperatorEnd(builder))
 
 

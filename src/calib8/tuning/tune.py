@@ -14,11 +14,12 @@ from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.autorange.samples import too_few
 from calib8.calibration.given import given_ranges
 from calib8.calibration.source import Model, open_data
+from calib8.calibration.streaming import opened_for
 from calib8.data.reading import LabelWords, Reading, SampleWords
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.files import check_output, check_written_model, checked_path, remove_leftovers
-from calib8.model.graph import graph_inputs, model_hash
+from calib8.model.graph import model_hash
 from calib8.notebook import grid, in_notebook, notes
 from calib8.number_texts import count, percent
 from calib8.parameters import Text, one_of, parameter
@@ -306,7 +307,7 @@ def _opened(
     source, dataset = open_data(model, calibrating, keep_float=keep_float)
     prepared, judges = source.prepared, None
     if judge_data is not None:
-        judges = replace(reading, data=judge_data).opened(graph_inputs(prepared.model))
+        judges = opened_for(prepared.model, replace(reading, data=judge_data))
     return prepared, source.tensors, split(dataset, judges)
 
 

@@ -22,7 +22,7 @@ from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NONE, Pair, Rescale, Single
 from calib8.engine.fuse import Work
 from calib8.program import rules
-from calib8.program.instructions import Add, AddSums, Lookup, Maximum, Minimum, Mul, Requantize, Sub
+from calib8.program.instructions import Add, AddSums, Div, Lookup, Maximum, Minimum, Mul, Requantize, Sub
 
 
 def emit_requantize(work: Work, out: Emitter) -> None:
@@ -114,6 +114,36 @@ def product_fields(step: Mul, output: int, out: Emitter) -> dict[str, Any]:
     }
 
 
+def emit_div(work: Work, out: Emitter) -> None:
+    """Quotient of codes; its tables are in the order of the stored codes."""
+    step, output = work.instruction, work.output
+    assert isinstance(step, Div)
+    rule = step.rule
+    if isinstance(rule, rules.FixedQuotient):
+        kind, scales, divisor = "fixed", (0.0, 0.0), NONE
+        factors = (out.constant(rule.multiplier), out.constant(rule.shift))
+    else:
+        kind, scales, factors = "float", (rule.lhs, rule.output), (NONE, NONE)
+        divisor = out.constant(rule.divisor)
+    for pair in pair_fields(out, step.inputs, output):
+        out.add(
+            steps.Div(
+                pair=pair,
+                lhs_zero=out.stored_zero_point(step.inputs[0]),
+                kind=steps.Div.kinds[kind],
+                lhs=scales[0],
+                output=scales[1],
+                divisor=divisor,
+                multiplier=factors[0],
+                shift=factors[1],
+                zero_point=out.stored_zero_point(output),
+                low=step.low + out.shift(output),
+                high=step.high + out.shift(output),
+            ),
+            work,
+        )
+
+
 def emit_extreme(work: Work, out: Emitter) -> None:
     """The larger or the smaller code; stored codes are in the order of the raw ones."""
     step = work.instruction
@@ -198,6 +228,7 @@ EMIT: Final[Emits] = {
     Sub: emit_add,
     AddSums: emit_add_sums,
     Mul: emit_mul,
+    Div: emit_div,
     Maximum: emit_extreme,
     Minimum: emit_extreme,
     Lookup: emit_lookup,

@@ -1,4 +1,4 @@
-"""Pools, and reductions over axes: means, largest and smallest codes, where the largest lies."""
+"""Pools, and reductions over axes: means, lengths, largest and smallest codes, where the largest lies."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from calib8.engine.few_axes import gone_axes
 from calib8.engine.fields import NONE, Rescale, Window
 from calib8.engine.fuse import Work
 from calib8.program import rules
-from calib8.program.instructions import ArgMax, AveragePool, MaxPool, Mean, ReduceMax, ReduceMin
+from calib8.program.instructions import ArgMax, AveragePool, MaxPool, Mean, ReduceL2, ReduceMax, ReduceMin
 
-REDUCE_KINDS: Final = {Mean: "mean", ReduceMax: "largest", ReduceMin: "smallest"}
+REDUCE_KINDS: Final = {Mean: "mean", ReduceL2: "length", ReduceMax: "largest", ReduceMin: "smallest"}
 
 
 def emit_max_pool(work: Work, out: Emitter) -> None:
@@ -71,7 +71,7 @@ def emit_reduce(work: Work, out: Emitter) -> None:
     Those that vanish are six loops at most: ``few_axes`` has seen to that.
     """
     step, source, target = work.instruction, work.instruction.inputs[0], work.output
-    assert isinstance(step, Mean | ReduceMax | ReduceMin)
+    assert isinstance(step, Mean | ReduceL2 | ReduceMax | ReduceMin)
     shape = out.slot(source).shape
     gone = gone_axes(step, len(shape))
     targets = _target_strides(shape, gone, out.slot(target).shape, out.strides(target))
@@ -79,7 +79,7 @@ def emit_reduce(work: Work, out: Emitter) -> None:
     outer = merged([loop for axis, loop in enumerate(loops) if axis not in gone])
     inner = Nest((0, 0), tuple(merged([loop for axis, loop in enumerate(loops) if axis in gone])))
     rescale = NO_RESCALE
-    if isinstance(step, Mean):
+    if isinstance(step, Mean | ReduceL2):
         rescale = rescale_fields(out, step.rescale, step.low, step.high, target, 1)
     for nest in cut(outer, tensors=2):
         out.add(
@@ -125,6 +125,7 @@ EMIT: Final[Emits] = {
     MaxPool: emit_max_pool,
     AveragePool: emit_average_pool,
     Mean: emit_reduce,
+    ReduceL2: emit_reduce,
     ReduceMax: emit_reduce,
     ReduceMin: emit_reduce,
     ArgMax: emit_arg_max,

@@ -59,11 +59,11 @@ def emit_recurrent(work: Work, out: Emitter) -> None:
             **_place("lengths", places.get("lengths", nowhere)),
             weight=out.constant(packed_rows(step.weight, step.gates)),
             weight_scale=out.constant(in_blocks(step.weight_scale, step.gates)),
-            weight_sum=out.constant(in_blocks(_start(step.weight), step.gates)),
+            weight_sum=out.constant(in_blocks(start_of_stored(step.weight), step.gates)),
             bias=out.constant(in_blocks(step.bias, step.gates)),
             recurrent=out.constant(packed_rows(step.recurrent, step.gates)),
             recurrent_scale=out.constant(in_blocks(step.recurrent_scale, step.gates)),
-            recurrent_sum=out.constant(in_blocks(_start(step.recurrent), step.gates)),
+            recurrent_sum=out.constant(in_blocks(start_of_stored(step.recurrent), step.gates)),
             inner_bias=out.constant(in_blocks(step.inner_bias, 1)) if step.reset_after else NONE,
             peephole=out.constant(in_blocks(step.peephole, 3)) if step.peephole.size else NONE,
             functions=out.constant(_functions(step)),
@@ -96,7 +96,7 @@ def packed_rows(weight: npt.NDArray[np.int8], gates: int) -> Array:
     return wide.reshape(count, gates, -1, BLOCK, wide.shape[-1] // 4, 4).transpose(0, 2, 4, 1, 3, 5)
 
 
-def _start(weight: npt.NDArray[np.int8]) -> Array:
+def start_of_stored(weight: npt.NDArray[np.int8]) -> Array:
     """What takes away again that codes are stored plus 128."""
     start: Array = -STORED_ZERO * weight.sum(axis=2, dtype=np.int32)
     return start

@@ -10,7 +10,7 @@ from calib8.errors import NoFormError
 from calib8.exporting.tflite.builder import HIGHEST, LOWEST, Builder, LayerSums, codes_of, slot_codes
 from calib8.exporting.tflite.layers import coded_layer, sums_weight_scales
 from calib8.exporting.tflite.wide import any_wide, fine_scale, limited, operand
-from calib8.program.instructions import Add, AddSums, Maximum, Minimum, Mul, Requantize, Sub
+from calib8.program.instructions import Add, AddSums, Div, Maximum, Minimum, Mul, Requantize, Sub
 from calib8.program.program import Slot
 from calib8.program.rounding.squares import LEFT_SHIFT
 from calib8.program.rules import ScaledSum
@@ -45,6 +45,15 @@ def _written(builder: Builder, step: Add | Sub | Mul) -> int:
     inputs = [operand(builder, number, wide) for number in step.inputs]
     _limited(builder, step, inputs, OPERATORS[type(step)], wide)
     return builder.tensor(step.outputs[0])
+
+
+def quotient(builder: Builder, step: Div) -> None:
+    """A quotient of two tensors.
+
+    Raises:
+        NoFormError: TensorFlow Lite divides no int8 codes.
+    """
+    raise NoFormError("there is no operator for it")
 
 
 def _limited(

@@ -20,6 +20,7 @@ from calib8.program.instructions import (
     LayerNorm,
     MaxPool,
     Mean,
+    ReduceL2,
     ReduceMax,
     ReduceMin,
     Softmax,
@@ -173,8 +174,8 @@ def softmax(builder: Builder, step: Softmax) -> None:
     builder.operator("SOFTMAX", [builder.tensor(step.inputs[0])], [builder.tensor(step.outputs[0])], beta=1.0)
 
 
-def normalized(builder: Builder, step: LayerNorm | GroupNorm) -> None:
-    """Rows or groups of channels with mean 0 and spread 1.
+def normalized(builder: Builder, step: LayerNorm | GroupNorm | ReduceL2) -> None:
+    """Rows or groups of channels with mean 0 and spread 1, and lengths.
 
     Raises:
         NoFormError: TensorFlow Lite has no operator for them.

@@ -1,4 +1,4 @@
-"""Pools over windows, means, extremes and their indices over axes, Softmax."""
+"""Pools over windows, means, lengths, extremes and their indices over axes, Softmax."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from calib8.program.instructions import (
     Instruction,
     MaxPool,
     Mean,
+    ReduceL2,
     ReduceMax,
     ReduceMin,
     Reshape,
@@ -33,6 +34,7 @@ from calib8.program.lower.results import NO_QUANTIZER, Target, coded_source, del
 from calib8.program.program import Slot
 from calib8.program.rounding.linear import clamp
 from calib8.program.rounding.pools import average_rule, mean_rule
+from calib8.program.rounding.quotient import length_rule
 from calib8.program.rounding.softmax import softmax_rule
 
 NOT_AN_IMAGE = "only pools over one, two or three axes have an integer form"
@@ -128,6 +130,22 @@ def mean(builder: Builder, node: ir.Node) -> None:
         kind: Literal["mean", "sum"] = "sum" if node.op_type == "ReduceSum" else "mean"
         rule = mean_rule(builder.profile, own, to.kind.scale, count, kind)
         return Mean(to.name, (image.slot,), to.outputs, places, rule, to.low, to.high)
+
+    deliver(builder, node, order, make)
+
+
+def length(builder: Builder, node: ir.Node) -> None:
+    """ReduceL2."""
+    source = coded_source(builder, node)
+    axes = _reduced_axes(node, len(source.order))
+    if axes is None:
+        raise NoFormError("its axes are computed")
+    places, order = _placed(source, axes, keeps=_keeps_axes(node))
+    own = builder.kind(source).scale
+
+    def make(to: Target) -> Instruction:
+        rule = length_rule(builder.profile, own, to.kind.scale)
+        return ReduceL2(to.name, (source.slot,), to.outputs, places, rule, to.low, to.high)
 
     deliver(builder, node, order, make)
 

@@ -20,15 +20,19 @@ class Takes:
     """What an operator may have.
 
     Attributes:
-        least, most: number of inputs; those up to ``least`` must not be left out.
+        least, most: number of inputs; those up to ``least`` must not be left out, unless ``gaps``.
         outputs: most outputs; one at least.
         ranks: place of an input → least and most axes.
+        gaps: any input but the first may be left out.
+        states: places of inputs that keep their values between runs.
     """
 
     least: int = 1
     most: int = 1
     outputs: int = 1
     ranks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    gaps: bool = False
+    states: tuple[int, ...] = ()
 
 
 IMAGE: Final = (4, 4)
@@ -87,6 +91,7 @@ TAKES: Final[Mapping[str, Takes]] = {
     "ADD_N": Takes(1, MANY),
     "SELECT": Takes(3, 3),
     "TOPK_V2": Takes(2, 2, 2, {0: (1, 32), 1: LIST}),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Takes(20, 24, ranks={0: (3, 3)}, gaps=True, states=(18, 19)),
 }
 """Operators whose number of tensors is known."""
 
@@ -139,7 +144,8 @@ def _tensors_problem(graph: Graph, operator: Operator, takes: Takes) -> str | No
         return f"it has {len(inputs)} inputs, not {wanted}"
     if len(outputs) > takes.outputs:
         return f"it has {len(outputs)} outputs, not {takes.outputs}"
-    if ABSENT in inputs[: takes.least] or (takes.most == MANY and ABSENT in inputs):
+    needed = inputs[: 1 if takes.gaps else takes.least]
+    if ABSENT in needed or (takes.most == MANY and ABSENT in inputs):
         return f"its input {inputs.index(ABSENT)} is left out"
     for place, (least, most) in takes.ranks.items():
         if place < len(inputs) and inputs[place] != ABSENT:
@@ -187,7 +193,9 @@ def _miscounted(operator: Operator) -> str | None:
 
 
 def _variable_problem(graph: Graph, operator: Operator) -> str | None:
-    for place in (*operator.inputs, *operator.outputs):
+    states = TAKES[operator.op].states if operator.op in TAKES else ()
+    read = (place for at, place in enumerate(operator.inputs) if at not in states)
+    for place in (*read, *operator.outputs):
         if place != ABSENT and graph.tensors[place].is_variable:
             return f"'{graph.tensors[place].name}' keeps its value between runs"
     return None

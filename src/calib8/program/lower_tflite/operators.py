@@ -12,6 +12,7 @@ from calib8.program.lower_tflite import (
     indices,
     joins,
     layers,
+    lstm,
     moves,
     pads,
     pools,
@@ -84,6 +85,7 @@ LOWER: Final[Mapping[str, Callable[[Builder, Operator], None]]] = {
     "TILE": moves.tile,
     "TRANSPOSE": moves.transpose,
     "TRANSPOSE_CONV": layers.transpose_conv,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm.sequence_lstm,
     "UNPACK": moves.unpack,
 }
 """Operator → what adds its instructions, or raises ``NoFormError``."""

@@ -14,6 +14,7 @@ computes, in NumPy. ``calib8.program.instructions`` lists all of them.
     layer_norm       rows with mean 0 and spread 1
     group_norm       groups of channels with mean 0 and spread 1 over an image
     recurrent        LSTM, GRU and RNN; cells has their steps, cell_functions what is in them
+    integer_lstm     an LSTM without floats; integer_cells has its steps, sixteen_bit_functions its curves
     softmax, resize  as they say
     moves            codes moved, not changed
     constant         codes that never change

@@ -213,7 +213,8 @@ def _aligned_sum(rule: AlignedSum | AlignedSums, a: Ints, b: Ints) -> Ints:
     return total
 
 
-def _elementwise_shape(step: Step, instruction: Instruction) -> tuple[Shape, ...]:
+def elementwise_shape(step: Step, instruction: Instruction) -> tuple[Shape, ...]:
+    """That of all inputs together."""
     return (broadcast_shape(step, *(slot.shape for slot in step.inputs)),)
 
 
@@ -251,11 +252,11 @@ CHOICE: Final = Takes((CODES, CODES), CODES, shared=True)
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
     Requantize: Traits(Takes((SUMS,), CODES), same_shape, requantize, _as_read),
-    Add: Traits(WIDE_PAIR, _elementwise_shape, add),
-    Sub: Traits(WIDE_PAIR, _elementwise_shape, sub),
-    AddSums: Traits(Takes((EITHER, EITHER), CODES), _elementwise_shape, add_sums),
-    Mul: Traits(WIDE_PAIR, _elementwise_shape, mul, _products),
-    Maximum: Traits(CHOICE, _elementwise_shape, maximum),
-    Minimum: Traits(CHOICE, _elementwise_shape, minimum),
+    Add: Traits(WIDE_PAIR, elementwise_shape, add),
+    Sub: Traits(WIDE_PAIR, elementwise_shape, sub),
+    AddSums: Traits(Takes((EITHER, EITHER), CODES), elementwise_shape, add_sums),
+    Mul: Traits(WIDE_PAIR, elementwise_shape, mul, _products),
+    Maximum: Traits(CHOICE, elementwise_shape, maximum),
+    Minimum: Traits(CHOICE, elementwise_shape, minimum),
     Lookup: Traits(Takes((ANY_CODES,), ANY_CODES), _lookup_shape, lookup, check=_check_table),
 }

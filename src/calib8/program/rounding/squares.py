@@ -20,6 +20,7 @@ from calib8.fixedpoint import (
     Ints,
     encode_multiplier,
     multiply_double_rounding,
+    rounding_divide_by_power_of_two,
     rounding_doubling_high_multiply,
 )
 from calib8.program.rules import Codes, ScaledSum
@@ -81,18 +82,21 @@ def reciprocal_root_table(x: Slot, y: Slot) -> Codes:
         raise NoFormError(f"scales {x.scale:.6g} → {y.scale:.6g} are too far apart") from error
     codes = [127]
     for value in range(1, 256):
-        inverse, power = _reciprocal_root(value)
+        inverse, power = reciprocal_root(value)
         gained = multiply_double_rounding(1, inverse, power + ROOT_SHIFT)
         codes.append(int(multiply_double_rounding(gained, multiplier, shift - ROOT_SHIFT)) + y.zero_point)
     return np.clip(codes, -128, 127).astype(np.int8)
 
 
-def _reciprocal_root(value: int) -> tuple[int, int]:
-    """Multiplier and shift of 1/√value for 1 ≤ value < 2^29; Newton's method in Q3.28 from 1 on."""
+def reciprocal_root(value: int) -> tuple[int, int]:
+    """Multiplier and shift of 1/√value for 1 ≤ value < 2^31; Newton's method in Q3.28 from 1 on."""
     if value == 1:
         return INT32_MAX, 0
+    quarters = 0
+    while value >= 1 << 29:
+        value, quarters = value >> 2, quarters + 1
     pairs = (32 - value.bit_length() - 1) // 2 - 1
-    half = (value << 2 * pairs >> 1) >> 1
+    half = int(rounding_divide_by_power_of_two(value << 2 * pairs >> 1, 1))
     x: Ints = np.asarray(1 << 28, np.int64)
     for _ in range(STEPS):
         square = rounding_doubling_high_multiply(x, x)
@@ -101,7 +105,7 @@ def _reciprocal_root(value: int) -> tuple[int, int]:
             half, cube
         )
         x = _shifted(step, 3)
-    multiplier, power = int(rounding_doubling_high_multiply(x, ROOT_OF_HALF)), 11 - pairs
+    multiplier, power = int(rounding_doubling_high_multiply(x, ROOT_OF_HALF)), 11 + quarters - pairs
     return (multiplier << max(-power, 0)), -max(power, 0)
 
 

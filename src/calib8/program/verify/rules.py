@@ -1,12 +1,12 @@
 """Rounding parameters of each instruction: of the program's profile, and in the documented range.
 
     all       TwoSidedRescale and CurveRescale of what the profile has
-    onnx      FloatRescale, FloatProduct, FloatSum, DequantizedSum, FloatAverage, TableSoftmax of float32,
-              FloatNorm, FloatGroupNorm
-    tflite    FixedRescale double or away, ScaledSum, AlignedSums, CodeAverage, FixedSoftmax, FixedNorm,
-              FixedGroupNorm
-    single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers, FixedNorm,
-              FixedGroupNorm
+    onnx      FloatRescale, FloatProduct, FloatSum, DequantizedSum, FloatQuotient, FloatAverage, TableSoftmax
+              of float32, FloatNorm, FloatGroupNorm
+    tflite    FixedRescale double or away, ScaledSum, AlignedSums, FixedQuotient, CodeAverage, FixedSoftmax,
+              FixedNorm, FixedGroupNorm
+    single    FixedRescale single, AlignedSum, AlignedSums, FixedQuotient, TableSoftmax of integers,
+              FixedNorm, FixedGroupNorm
 
 LinearAxis and Quantize belong to a profile by their type of fraction and their rounding. What reads 16-bit
 codes has, in ``tflite``, all roundings of FixedRescale, and AlignedSum too: of a TFLite file those of
@@ -27,7 +27,7 @@ from calib8.program import instructions as op
 from calib8.program import rules
 from calib8.program.ops.step import Step
 from calib8.program.rules import Profile
-from calib8.program.verify import norms
+from calib8.program.verify import norms, quotients
 from calib8.program.verify.ranges import MULTIPLIER_MAX, check_range
 from calib8.type_texts import a_type
 
@@ -42,6 +42,8 @@ PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     rules.ScaledSum: ("tflite",),
     rules.AlignedSum: ("single",),
     rules.AlignedSums: ("tflite", "single"),
+    rules.FloatQuotient: ("onnx",),
+    rules.FixedQuotient: ("tflite", "single"),
     rules.FloatAverage: ("onnx",),
     rules.CodeAverage: ("tflite",),
     rules.FixedSoftmax: ("tflite",),
@@ -347,6 +349,7 @@ CHECKS: Final[dict[type, Callable[[Step, Any], None]]] = {
     rules.FixedSoftmax: _check_fixed_softmax,
     rules.TableSoftmax: _check_table_softmax,
     **norms.CHECKS,
+    **quotients.CHECKS,
     rules.LinearAxis: _check_linear_axis,
 }
 """Rule → the check of its values; a CodeAverage has none."""

@@ -153,3 +153,34 @@ def _check_ports(program: Program) -> None:
             raise ModelError(
                 program_label(program), f'has several {what} called "{twice}"', "Give each a name of its own"
             )
+    _check_states(program)
+
+
+def _check_states(program: Program) -> None:
+    """Refuses states that are no ports, or whose two slots or initial values differ."""
+    label = program_label(program)
+    inputs = {port.name: program.slots[port.slot] for port in program.inputs}
+    outputs = {port.name: program.slots[port.slot] for port in program.outputs}
+    for place, state in enumerate(program.states):
+        subject = f'{label}, state "{state.input}"'
+        earlier = program.states[:place]
+        if state.input not in inputs or state.output not in outputs:
+            problem = f'is fed with "{state.output}", and they are not an input and an output'
+            raise ModelError(subject, problem, "Name an input and an output")
+        if any(state.input == one.input or state.output == one.output for one in earlier):
+            raise ModelError(subject, "shares a port with another one", "Give each its own")
+        read, written = inputs[state.input], outputs[state.output]
+        if not _alike(read, written):
+            problem = (
+                f"is {read.dtype} {list(read.shape)}, and {written.dtype} {list(written.shape)} is fed to it"
+            )
+            raise ModelError(subject, problem, "Both have one type, shape, scale and zero point")
+        first = state.initial
+        if first.size and (first.dtype.name, first.shape) != (read.dtype, read.shape):
+            problem = f"begins as {first.dtype} {list(first.shape)}"
+            raise ModelError(subject, problem, f"Give {read.dtype} {list(read.shape)}, or nothing for 0")
+
+
+def _alike(read: Slot, written: Slot) -> bool:
+    same = (read.dtype, read.shape, read.zero_point) == (written.dtype, written.shape, written.zero_point)
+    return same and np.array_equal(read.scales, written.scales)

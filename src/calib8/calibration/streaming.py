@@ -1,0 +1,171 @@
+"""Data of streaming models: frames in order, whose states come from the float model.
+
+    input   [F, …]                       input   [F, …]
+    reset   [F], True where a      ─►    state   [F, …]   what the float model's states are before each frame
+            stream begins
+
+The float model runs once over all frames, in their order. From then on a frame is a sample like any other:
+its states are inputs with known values, so that ranges, repairs and verdicts see what a stream puts into
+them, and samples may be chosen, batched and held back in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.data.arrays import rows_per_batch
+from calib8.data.read_once import for_several_openings
+from calib8.data.reading import Reading
+from calib8.data.samples import Array, Dataset, OpenableData, Pending, Sample, spaced
+from calib8.errors import DataError, UsageError
+from calib8.model.graph import graph_inputs, graph_outputs
+from calib8.model.runtime import open_session
+from calib8.model.states import states_of
+from calib8.parameters import either, parameter
+from calib8.tensors import TensorSpec, shape_text, state_sizes
+
+RESET: Final = "reset"
+"""What data may hold beside the inputs: not 0 where a stream begins."""
+
+MARKS: Final = TensorSpec(RESET, np.dtype(np.int64), (None,))
+
+
+def opened_for(model: ir.Model, reading: Reading, *, elsewhere: bool = False) -> Dataset:
+    """The samples for a float model; those of a streaming model are frames with their states.
+
+    Args:
+        model: with states that the reading declares, that are stored or found (``calib8.model.states``), or
+            with none.
+        reading: what is read. Data that hold the states themselves are taken as they are.
+        elsewhere: see ``Reading.opened``.
+
+    Raises:
+        UsageError: declared states that cannot be; data of a streaming model that lie on other machines.
+        DataError: what can be wrong with the data.
+    """
+    specs, states = graph_inputs(model), states_of(model, reading.state)
+    if not states or reading.data is None:
+        return reading.opened(specs, elsewhere=elsewhere)
+    fed = tuple(spec for spec in specs if spec.name not in states)
+    frames = _frames(replace(reading, samples=None), fed, specs)
+    if frames is None:
+        return reading.opened(specs, elsewhere=elsewhere)
+    recorded = _recorded(_Streaming(model, states, fed), frames, reading.threads)
+    return _with_states(frames, specs, recorded, reading.samples)
+
+
+def _frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorSpec]) -> Dataset | None:
+    """The frames, with the marks where there are some; None where the data hold the states too.
+
+    Raises:
+        UsageError, DataError: neither; what is wrong with the frames is told.
+    """
+    if isinstance(reading.data, OpenableData):
+        found = reading.opened(fed, elsewhere=True)
+        if found.elsewhere is None:
+            return found
+        problem = "are gone through by other machines, and the frames of a stream follow each other"
+        raise UsageError(
+            parameter("data"), problem, f"Give the data themselves, or {either('state={}', '--state none')}"
+        )
+    told: Exception | None = None
+    reading = for_several_openings(reading)
+    for specs in ((*fed, MARKS), every, fed):
+        try:
+            found = reading.opened(specs)
+            next(found.pending()).load()
+        except (DataError, UsageError) as error:
+            told = error
+        except StopIteration:  # no samples: who iterates says so
+            return found
+        else:
+            return None if specs is every else found
+    assert told is not None
+    raise told
+
+
+@dataclass(frozen=True)
+class _Streaming:
+    """A float model whose states are carried.
+
+    Attributes:
+        model: the model.
+        states: input → output that feeds it.
+        fed: its other inputs.
+    """
+
+    model: ir.Model
+    states: Mapping[str, str]
+    fed: tuple[TensorSpec, ...]
+
+    def first(self, frame: Mapping[str, Array]) -> dict[str, Array]:
+        """The states before the first frame: zeros."""
+        specs = [spec for spec in graph_inputs(self.model) if spec.name in self.states]
+        sizes = state_sizes(specs, self.fed, {spec.name: frame[spec.name].shape for spec in self.fed})
+        return {spec.name: np.zeros(sizes[spec.name], spec.dtype) for spec in specs}
+
+
+def _recorded(streaming: _Streaming, frames: Dataset, threads: int) -> list[dict[str, Array] | None]:
+    """The states before each frame; None for one that cannot be read and is to be skipped.
+
+    Raises:
+        DataError: a frame is bad, or its sizes are not those of the frames before.
+    """
+    outputs = [spec.name for spec in graph_outputs(streaming.model)]
+    session = open_session(streaming.model, threads=threads)
+    found: list[dict[str, Array] | None] = []
+    state: dict[str, Array] | None = None
+    for item in frames.pending():
+        try:
+            sample = item.load()
+        except DataError:
+            if not frames.skip_bad:
+                raise
+            found.append(None)
+            continue
+        first = streaming.first(sample.inputs)
+        if state is None or np.any(sample.inputs.get(RESET, 0)):
+            state = first
+        for name, array in first.items():
+            if array.shape != state[name].shape:
+                problem = f"needs the state '{name}' as {shape_text(array.shape)}, and the stream has it as "
+                cure = f"Mark where a stream begins: an array '{RESET}', 1 at its first frame, else 0"
+                raise DataError(item.name, f"{problem}{shape_text(state[name].shape)}", cure)
+        found.append(state)
+        feeds = {spec.name: sample.inputs[spec.name] for spec in streaming.fed}
+        results = dict(zip(outputs, session.run({**feeds, **state}), strict=True))
+        state = {name: results[output] for name, output in streaming.states.items()}
+    return found
+
+
+def _with_states(
+    frames: Dataset,
+    specs: Sequence[TensorSpec],
+    recorded: Sequence[dict[str, Array] | None],
+    samples: int | None,
+) -> Dataset:
+    """The frames that are wanted as samples of all inputs."""
+    chosen = spaced(len(recorded), samples)
+    wanted = set(chosen)
+
+    def load(item: Pending, state: Mapping[str, Array] | None) -> Sample:
+        sample = item.load()  # of a bad one it raises what it raised before
+        inputs = {**sample.inputs, **(state or {})}
+        return replace(sample, inputs={spec.name: inputs[spec.name] for spec in specs})
+
+    def pending() -> Iterator[Pending]:
+        for place, item in enumerate(frames.pending()):
+            if place in wanted:
+                yield replace(item, load=partial(load, item, recorded[place]))
+
+    labels = tuple(frames.labels[place] for place in chosen) if frames.labels else ()
+    return replace(
+        frames, pending=pending, count=len(chosen), rows_per_batch=rows_per_batch(specs), skipped=[],
+        labels=labels, total=len(recorded),
+    )  # fmt: skip

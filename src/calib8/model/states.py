@@ -1,0 +1,192 @@
+"""States of a streaming model: inputs that read, in the next run, what an output gave in this one.
+
+    frame ──► model ──► result
+    state ──►       ──► stateN ─┐        {"state": "stateN"}
+      ▲─────────────────────────┘ (next frame)
+
+A user declares them. Without that they are found where nothing else can be meant: by their names, or because
+the input is read as first state of a recurrent layer and the output is its last one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import onnx_ir as ir
+
+from calib8.errors import ModelError, UsageError
+from calib8.model.graph import tensor_spec
+from calib8.model.metadata import stored_entries, write_metadata
+from calib8.ops.groups import RECURRENT
+from calib8.tensors import TensorSpec, check_states, may_be_alike
+
+States: TypeAlias = Mapping[str, str]
+"""Input → output that feeds it in the next run."""
+
+STATE: Final = "state"
+"""Entry of the metadata."""
+
+WORDS: Final = frozenset(
+    ("state", "states", "h", "c", "hidden", "cell", "memory", "mem", "cache", "buffer", "context", "past")
+)
+"""One of them is a part of every name that tells a state by itself."""
+
+BEFORE: Final = frozenset(("in", "input", "prev", "previous", "initial", "init", "old", "past", "0"))
+AFTER: Final = frozenset(("out", "output", "n", "new", "next", "final", "last", "updated", "present"))
+"""Parts that the names of an input and of the output that feeds it do not share."""
+
+MOVES: Final = frozenset(
+    ("Identity", "Slice", "Split", "Squeeze", "Unsqueeze", "Reshape", "Transpose", "Gather", "Concat", "Cast")
+)
+"""Ops that hand values on: between the ends of a model and its recurrent layers."""
+
+FIRST_STATES: Final = (5, 6)
+LAST_STATES: Final = (1, 2)
+"""Places of the states among inputs and outputs of a recurrent node."""
+
+
+def states_of(model: ir.Model, asked: States | None) -> dict[str, str]:
+    """The states of a model.
+
+    Args:
+        model: a float model.
+        asked: those that a user declares, an empty mapping for none; None: those that the model has stored,
+            or that are found.
+
+    Raises:
+        UsageError: declared states that cannot be.
+    """
+    if asked is not None:
+        _check(model, asked, model.graph.name or "the model")
+        return dict(asked)
+    return dict(stored_states(model, model.graph.name or "model")) or found_states(model)
+
+
+def write_states(model: ir.Model, states: States) -> None:
+    """Stores them in the metadata of the model; none are not stored."""
+    if states:
+        write_metadata(model, {STATE: json.dumps(dict(states))})
+
+
+def stored_states(model: ir.Model, name: str) -> States:
+    """What ``write_states`` stored.
+
+    Raises:
+        ModelError: it is broken; ``name`` is what to call the model.
+    """
+    text = stored_entries(model).get(STATE)
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+        if not (isinstance(found, dict) and all(isinstance(one, str) for one in found.values())):
+            raise ValueError(text)
+        _check(model, found, name)
+    except (ValueError, UsageError) as error:
+        problem = f"its metadata tell states that it does not have ({text:.60})"
+        raise ModelError(name, problem, "Make it again from the float model") from error
+    return found
+
+
+def found_states(model: ir.Model) -> dict[str, str]:
+    """States that nobody declared, where nothing else can be meant; at least one input is none."""
+    reads, writes = _specs(model.graph.inputs), _specs(model.graph.outputs)
+    pairs = _by_name(reads, writes) or _by_layers(model, reads, writes)
+    return pairs if len(pairs) < len(reads) else {}
+
+
+def _specs(values: Iterable[ir.Value]) -> dict[str, TensorSpec]:
+    return {value.name or "": tensor_spec(value) for value in values}
+
+
+def _check(model: ir.Model, states: States, name: str) -> None:
+    reads, writes = _specs(model.graph.inputs), _specs(model.graph.outputs)
+    check_states(states, tuple(reads.values()), tuple(writes.values()), name)
+
+
+def _by_name(reads: Mapping[str, TensorSpec], writes: Mapping[str, TensorSpec]) -> dict[str, str]:
+    """Pairs whose names say so: ``state`` and ``stateN``, ``h_in`` and ``h_out``."""
+    before, after = _stems(reads, BEFORE), _stems(writes, AFTER)
+    return {
+        read: after[stem]
+        for stem, read in before.items()
+        if stem in after and may_be_alike(reads[read], writes[after[stem]])
+    }
+
+
+def _stems(names: Iterable[str], left_out: frozenset[str]) -> dict[str, str]:
+    """What is left of each name without the parts that tell before and after → the name; not twice."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        parts = _parts(name)
+        stem = [part for part in parts if part not in left_out] or parts
+        if WORDS & set(stem):
+            found.setdefault(" ".join(stem), []).append(name)
+    return {stem: same[0] for stem, same in found.items() if len(same) == 1}
+
+
+def _parts(name: str) -> list[str]:
+    """``decoder.stateN`` → decoder, state, n; ``hn`` → h, n."""
+    parts = [one.lower() for one in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+    return [piece for part in parts for piece in (("h", "n") if part == "hn" else _cell(part))]
+
+
+def _cell(part: str) -> tuple[str, ...]:
+    return ("c", "n") if part == "cn" else (part,)
+
+
+def _by_layers(
+    model: ir.Model, reads: Mapping[str, TensorSpec], writes: Mapping[str, TensorSpec]
+) -> dict[str, str]:
+    """Pairs of the first and the last states of the same recurrent layers, with nothing but moves between."""
+    layers = [node for node in model.graph if node.op_type in RECURRENT and node.domain == ""]
+    begun: dict[frozenset[ir.Node], list[str]] = {}
+    ended: dict[frozenset[ir.Node], list[str]] = {}
+    for found, sides in ((begun, _begun(layers)), (ended, _ended(model, set(layers)))):
+        for name, nodes in sides.items():
+            found.setdefault(frozenset(nodes), []).append(name)
+    pairs = {}
+    for same, names in begun.items():
+        others = ended.get(same, [])
+        if len(names) == len(others) == 1 and may_be_alike(reads[names[0]], writes[others[0]]):
+            pairs[names[0]] = others[0]
+    return pairs
+
+
+def _begun(layers: Iterable[ir.Node]) -> dict[str, set[ir.Node]]:
+    """Graph input → recurrent layers whose first states it holds."""
+    found: dict[str, set[ir.Node]] = {}
+    for node in layers:
+        for place in FIRST_STATES:
+            value = node.inputs[place] if place < len(node.inputs) else None
+            for source in () if value is None else moved_from(value):
+                if source.is_graph_input():
+                    found.setdefault(source.name or "", set()).add(node)
+    return found
+
+
+def _ended(model: ir.Model, layers: set[ir.Node]) -> dict[str, set[ir.Node]]:
+    """Graph output → recurrent layers whose last states it holds, and nothing else."""
+    found: dict[str, set[ir.Node]] = {}
+    for value in model.graph.outputs:
+        sources = [one for one in moved_from(value) if one.const_value is None]
+        nodes = {node for one in sources if (node := one.producer()) is not None and node in layers}
+        last = all(one.producer() in layers and one.index() in LAST_STATES for one in sources)
+        if sources and last:
+            found[value.name or ""] = nodes
+    return found
+
+
+def moved_from(value: ir.Value) -> Iterator[ir.Value]:
+    """Where values come from, behind ops that only hand them on; sizes and indices apart."""
+    producer = value.producer()
+    if producer is None or producer.op_type not in MOVES:
+        yield value
+        return
+    read = producer.inputs if producer.op_type == "Concat" else producer.inputs[:1]
+    for one in read:
+        if one is not None:
+            yield from moved_from(one)

@@ -1,0 +1,127 @@
+"""Control flow that is known beforehand: which sizes decide it, and which inputs decide what is left.
+
+    If(Equal(Shape(x)[1], 1)) ──► y        where x is known to be [N, 1]        the branch ──► y
+
+A condition may follow from constants (a fixed input is one) or from sizes. Constants are folded whatever the
+sizes are; only where a node is left are free sizes fixed to those of the sample, those of the batch last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.errors import UnsupportedModelError
+from calib8.model.graph import label, size_name
+from calib8.ops.groups import CONTROL_FLOW, OF_SHAPES
+from calib8.parameters import entries
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def holds_branches(model: ir.Model) -> bool:
+    """Some node holds graphs of its own that may or may not run."""
+    return any(node.op_type in CONTROL_FLOW for node in model.graph)
+
+
+def decided(model: ir.Model, sample: Arrays, fold: Callable[[ir.Model], object]) -> ir.Model:
+    """The model with the sizes that decide its branches: itself where constants do, or where there are none.
+
+    Args:
+        model: not changed.
+        sample: one array per input.
+        fold: rewrites a graph in place; whatever follows from constants and sizes is gone then.
+
+    Raises:
+        UnsupportedModelError: control flow that is left whatever sizes are known.
+    """
+    if not holds_branches(model):
+        return model
+    folded = None
+    for sized in (model, _sized(model, sample, batch=False), _sized(model, sample, batch=True)):
+        folded = sized.clone()
+        try:
+            fold(folded)
+        except ValueError:  # of a rewrite that met a graph inside a node
+            continue
+        if not holds_branches(folded):
+            return sized
+    raise _undecided(model if folded is None else folded, model)
+
+
+def _sized(model: ir.Model, sample: Arrays, *, batch: bool) -> ir.Model:
+    """A copy whose inputs have the sizes of the sample; without ``batch`` those of no first axis."""
+    sized = model.clone()
+    sized.meta.update(model.meta)
+    first = {size_name(value.shape[0]) for value in model.graph.inputs if value.shape} - {""}
+    for value in sized.graph.inputs:
+        shape, array = value.shape, sample.get(value.name or "")
+        if shape is None or array is None or len(shape) != array.ndim:
+            continue
+        value.shape = ir.Shape(
+            [
+                size if not batch and not isinstance(size, int) and (axis == 0 or size_name(size) in first)
+                else own
+                for axis, (size, own) in enumerate(zip(shape, array.shape, strict=True))
+            ]
+        )  # fmt: skip
+    return sized
+
+
+def _undecided(folded: ir.Model, original: ir.Model) -> UnsupportedModelError:
+    """What cannot be folded, and the inputs that decide it."""
+    name = original.graph.name or "model"
+    nodes = [node for node in folded.graph if node.op_type in CONTROL_FLOW]
+    what = ", ".join(f"{node.op_type} '{label(node)}'" for node in nodes)
+    problem = f"holds control flow that is not known beforehand: {what}"
+    branches = [node for node in nodes if node.op_type == "If"]
+    if not branches:
+        cure = "Export it without loops: with LSTM, GRU or RNN nodes, or with the steps written out"
+        return UnsupportedModelError(name, problem, cure)
+    reached = set().union(*map(deciding_inputs, branches))
+    found = [value.name or "" for value in folded.graph.inputs if value.name in reached]
+    if not found:
+        return UnsupportedModelError(name, problem, "Export it with the condition fixed (one branch)")
+    decide = ("input" if len(found) == 1 else "inputs") + " " + ", ".join(f"'{one}'" for one in found)
+    fixed = entries("fix", dict.fromkeys(found, "VALUE"))
+    cure = f"If the same branch is always taken, say so: {fixed}"
+    return UnsupportedModelError(name, f"{problem}; decided by the {decide}", cure)
+
+
+def deciding_inputs(node: ir.Node) -> set[str]:
+    """Names of the graph's inputs whose values say which branch of an If runs.
+
+    What only the shape of a value depends on does not count.
+    """
+    condition = node.inputs[0]
+    return set() if condition is None else _reached([condition])
+
+
+def _reached(start: Iterable[ir.Value]) -> set[str]:
+    """Inputs from which values are computed."""
+    found, seen, waiting = set[str](), set[ir.Value](), list(start)
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        producer = value.producer()
+        if producer is None:
+            if value.is_graph_input():
+                found.add(value.name or "")
+        elif producer.op_type not in OF_SHAPES:
+            waiting += [one for one in producer.inputs if one is not None]
+            waiting += _outer_values(producer)
+    return found
+
+
+def _outer_values(node: ir.Node) -> Iterable[ir.Value]:
+    """What the graphs inside a node read from outside."""
+    for attribute in node.attributes.values():
+        if attribute.type == ir.AttributeType.GRAPH:
+            inside = attribute.as_graph()
+            for inner in ir.traversal.RecursiveGraphIterator(inside):
+                yield from (one for one in inner.inputs if one is not None and one.graph is not inside)
