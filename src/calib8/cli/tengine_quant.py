@@ -150,11 +150,12 @@ def _made_tmfile(
     preprocess: Preprocess,
 ) -> dict[Path, str]:
     """Writes a tmfile in int8 and its side files; the files."""
+    table: Path | None = None
     if run.table is not None or run.images is None:
-        found, table = tengine_tmfile.by_table(terminal, model, run.table or Path()), None
+        found = tengine_tmfile.by_table(terminal, model, run.table or Path())
     else:
-        reading = run.reading.of(str(run.images), preprocess)
-        found, table = tengine_tmfile.calibrated(terminal, model, reading, algorithm.method), algorithm.file
+        table, reading = algorithm.file, run.reading.of(str(run.images), preprocess)
+        found = tengine_tmfile.calibrated(terminal, model, reading, algorithm.method)
     contents = tengine_tmfile.side_files(found, table, WEIGHT_FILE, BIAS_FILE)
     tengine_tmfile.save(terminal, model, output, found)
     _write(contents)
@@ -234,7 +235,7 @@ def _side_files(source: Path, result: Quantization, table_file: Path | None) -> 
     model = result.prepared.model if done is None else done.model
     table = _with_softmax(result.table if done is None else done.table, model)
     corrections = {} if done is None else done.corrections
-    files = {}
+    files: dict[Path, str] = {}
     if table_file is not None:
         names = converter_names(load_model(source))
         files[table_file] = tengine.write(with_converter_names(table, names))

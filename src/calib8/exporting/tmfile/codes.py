@@ -210,8 +210,9 @@ def _codes(values: Single, steps: Single) -> Single:
 
 def _rounded(magnitudes: Single) -> Single:
     """Halves go up; x + ½ would round up what lies just below a half."""
-    floor = np.floor(magnitudes)
-    return floor + (magnitudes - floor >= np.float32(0.5)).astype(np.float32)
+    floor: Single = np.floor(magnitudes)
+    rounded: Single = floor + (magnitudes - floor >= np.float32(0.5)).astype(np.float32)
+    return rounded
 
 
 def _halve(node: Node, tensors: list[Tensor], name: str) -> None:

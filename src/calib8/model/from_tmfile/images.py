@@ -7,6 +7,8 @@ to as much as lies before.
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from calib8.errors import NoFormError
 from calib8.model.from_tmfile.builder import Attribute, Builder
 from calib8.model.from_tmfile.elementwise import number, whole
@@ -89,10 +91,11 @@ def _resize(
 ) -> None:
     title = builder.name(node.outputs[0])
     have, out = builder.image(node.inputs[0]), builder.image(node.outputs[0])
+    last: list[ir.Value | None]
     if factors is not None and [int(n * f) for n, f in zip(have[2:], factors, strict=True)] == list(out[2:]):
         last = [builder.numbers(f"{title}/scales", [1.0, 1.0, *factors], "float32")]
     else:
-        last = [None, builder.numbers(f"{title}/sizes", out)]  # type: ignore[list-item]
+        last = [None, builder.numbers(f"{title}/sizes", out)]
     attributes: dict[str, Attribute] = {"mode": mode, "coordinate_transformation_mode": coordinates}
     if mode == "nearest":
         attributes["nearest_mode"] = "floor"

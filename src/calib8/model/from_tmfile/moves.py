@@ -80,7 +80,7 @@ def split(builder: Builder, node: Node) -> None:
     """Cut into parts along an axis, or given on several times."""
     value, title = builder.read(node.inputs[0]), builder.name(node.outputs[0])
     if node.options["is_caffe"]:
-        builder.write(node, "Identity", [value]) if len(node.outputs) == 1 else _copies(builder, node)
+        _copies(builder, node)
         return
     axis = _axis(builder, node)
     sizes = [builder.shape(place)[axis] for place in node.outputs]
