@@ -47,7 +47,6 @@ def sequence_lstm(builder: Builder, operator: Operator) -> None:
             meaning for.
     """
     x, y = builder.codes(operator.inputs[X]), builder.codes(operator.outputs[0])
-    _check_types(operator, x, y)
     read = _Parts(builder, operator, x, y)
     coupled = not builder.given(operator, WEIGHTS[0])
     weight, recurrent = read.matrices(WEIGHTS[coupled:]), read.matrices(RECURRENT[coupled:])
@@ -55,6 +54,9 @@ def sequence_lstm(builder: Builder, operator: Operator) -> None:
     steps = read.gate_scales(coupled, normed)
     time_first = bool(operator.options.get("time_major", False))
     hidden = read.between(INTERMEDIATES - 1)
+    peephole, peephole_multipliers = read.peepholes(coupled, steps, recurrent, time_first=time_first)
+    norm, norm_multipliers, norm_guard = read.norms(NORMS[coupled:] if normed else (), len(weight[0]))
+    projection, projection_bias, projection_multipliers = read.projection(recurrent, hidden)
     builder.steps.append(
         IntegerLstm(
             builder.name(operator),
@@ -67,13 +69,18 @@ def sequence_lstm(builder: Builder, operator: Operator) -> None:
             recurrent,
             read.multipliers(RECURRENT[coupled:], y.scale, steps),
             read.biases(BIASES[coupled:], len(weight[0])),
-            *read.peepholes(coupled, steps, recurrent, time_first=time_first),
-            *read.norms(NORMS[coupled:] if normed else (), len(weight[0])),
+            peephole,
+            peephole_multipliers,
+            norm,
+            norm_multipliers,
+            norm_guard,
             15 + read.cell_power(),
             read.clip("cell_clip", read.scale(CELL), 32767),
             _encoded([2.0**-15 / np.float32(hidden.scales[0]) * 2.0**-15]),
             int(hidden.zero_points[0]),
-            *read.projection(recurrent.shape[2], recurrent.shape[1], hidden),
+            projection,
+            projection_bias,
+            projection_multipliers,
             read.clip("proj_clip", y.scale, 127),
         )
     )
@@ -105,6 +112,7 @@ class _Parts:
 
     def __init__(self, builder: Builder, operator: Operator, x: Slot, y: Slot) -> None:
         self._builder, self._operator, self._x, self._y = builder, operator, x, y
+        _check_types(operator, x, y)
         state = self._quantization(self._tensor(STATE))
         if (float(state.scales[0]), int(state.zero_points[0])) != (y.scale, y.zero_point):
             raise NoFormError(f"its state and '{y.name}' differ in scale or zero point")
@@ -164,8 +172,9 @@ class _Parts:
         stacked: I16 = np.stack(each)
         return stacked, _encoded(scales), guards
 
-    def projection(self, width: int, units: int, hidden: Quantization) -> tuple[I8, I32, Multipliers]:
+    def projection(self, recurrent: I8, hidden: Quantization) -> tuple[I8, I32, Multipliers]:
         """Weights [H, C], bias and multiplier."""
+        units, width = recurrent.shape[1:]
         if not self._builder.given(self._operator, PROJECTION):
             if width != units:
                 raise NoFormError(f"its h has {width} codes and its cell {units}, without a projection")
