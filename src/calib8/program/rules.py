@@ -14,6 +14,9 @@ import numpy.typing as npt
 
 from calib8.profiles import PROFILES as PROFILES
 from calib8.profiles import Profile as Profile
+from calib8.program.cell_rules import CellFunction as CellFunction
+from calib8.program.cell_rules import CellFunctionName as CellFunctionName
+from calib8.program.cell_rules import Multipliers as Multipliers
 from calib8.program.quotient_rules import FixedQuotient as FixedQuotient
 from calib8.program.quotient_rules import FloatQuotient as FloatQuotient
 from calib8.program.quotient_rules import QuotientRule as QuotientRule
@@ -370,34 +373,3 @@ class LinearAxis:
     high: I32
     fraction: npt.NDArray[np.float32] | I32
     rounding: Literal["even", "away", "up", "float_up"]
-
-
-CellFunctionName = Literal["Sigmoid", "Tanh", "Relu", "HardSigmoid", "Softsign", "Affine", "ScaledTanh"]
-
-
-@dataclass(frozen=True)
-class CellFunction:
-    """A function inside a Recurrent, of float32 values; docs/numerics.md has its operations.
-
-    Attributes:
-        name: HardSigmoid is clip(αx + β, 0, 1), Affine αx + β, ScaledTanh α·tanh(βx); the others have no
-            parameters.
-        alpha, beta: float32 values.
-    """
-
-    name: CellFunctionName
-    alpha: float = 0.0
-    beta: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class Multipliers:
-    """Real factors inside an IntegerLstm: ``multiplier · 2^(shift − 31)``, rounded twice in every profile.
-
-    Attributes:
-        multiplier: int32 [n], 0 or in [2^30, 2^31).
-        shift: int32 [n], −31 … 30, positive = left.
-    """
-
-    multiplier: I32
-    shift: I32
