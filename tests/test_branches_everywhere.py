@@ -64,7 +64,9 @@ def test_evaluate_and_compare_tell_each_branch(
     assert of_int8.worst_branch is not None and of_int8.worst_branch.name == "scores"
     assert of_int8.sqnr_db == pytest.approx(decibels(*outputs), abs=0.2)
     assert of_int8.sqnr_db is not None and of_int8.sqnr_db > expected["scores"] + 5.0
+    assert of_int8.sqnr_cell.endswith(" scores") and "SQNR of scores" in repr(of_int8)
     found = calib8.compare(*files, data, threads=1)
+    assert "worst branch scores" in repr(found) and "outputs" not in repr(found)
     assert {one.name: one.distance.sqnr_db for one in found.branches} == pytest.approx(expected, abs=0.2)
     assert found.branches[0].name == "scores"
     named = calib8.evaluate(files, data, branches={"y": "map"}, threads=1)[1]

@@ -86,7 +86,9 @@ class Comparison:
 
     def __repr__(self) -> str:
         """One line: the models, and the loss at the outputs."""
-        told = [f"{self.images} samples", f"outputs {decibels_cell(self.outputs.sqnr_db)} dB"]
+        of = [(f"worst branch {one.name}", one.distance) for one in self.branches[:1]]
+        what, distance = of[0] if of else ("outputs", self.outputs)
+        told = [f"{self.images} samples", f"{what} {decibels_cell(distance.sqnr_db)} dB"]
         if self.agreement is not None:
             told.append(f"agreement {percent(self.agreement)}")
         return f"<Comparison: {self.int8!r} with {self.fp32!r}, {', '.join(told)}>"

@@ -82,7 +82,10 @@ class Evaluation:
             return f"<Evaluation: {self.model!r} in {self.runtime}: {self.failure}>"
         shares = (("top-1", self.top1), ("top-5", self.top5), ("agreement", self.agreement))
         told = [f"{name} {percent(share)}" for name, share in shares if share is not None]
-        if self.sqnr_db is not None:
+        worst = self.worst_branch
+        if len(self.branches) > 1 and worst is not None:
+            told.append(f"SQNR of {worst.name} {decibels_cell(worst.sqnr_db)} dB")
+        elif self.sqnr_db is not None:
             told.append(f"SQNR {decibels_cell(self.sqnr_db)} dB")
         if self.verdict is not None:
             told.append(self.verdict.word)
@@ -99,6 +102,14 @@ class Evaluation:
         """The branch of the lowest SQNR, None without."""
         told = [branch for branch in self.branches if branch.sqnr_db is not None]
         return min(told, key=lambda branch: branch.sqnr_db or 0.0, default=None)
+
+    @property
+    def sqnr_cell(self) -> str:
+        """SQNR in dB for a table: of several branches that of the worst, and its name."""
+        worst = self.worst_branch
+        if len(self.branches) > 1 and worst is not None:
+            return f"{decibels_cell(worst.sqnr_db)} {worst.name}"
+        return decibels_cell(self.sqnr_db)
 
     @property
     def images_per_second(self) -> float | None:
@@ -132,4 +143,4 @@ class Evaluations(list[Evaluation]):
 def _row(e: Evaluation) -> tuple[object, ...]:
     shares = (percent(e.top1), percent(e.top5), percent(e.agreement))
     speed = None if e.images_per_second is None else f"{e.images_per_second:.1f}"
-    return (e.model, e.runtime, e.images, *shares, decibels_cell(e.sqnr_db), speed)
+    return (e.model, e.runtime, e.images, *shares, e.sqnr_cell, speed)

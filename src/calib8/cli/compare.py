@@ -151,11 +151,12 @@ def say_comparison(terminal: Terminal, found: Comparison, top: int) -> None:
         terminal.say(
             f"{branch.name}: SQNR {decibels_cell(distance.sqnr_db)} dB, cosine {cosine_text(distance.cosine)}"
         )
-    which = "all outputs" if found.branches else "outputs"
-    terminal.say(
-        f"{which}: SQNR {decibels_cell(found.outputs.sqnr_db)} dB, cosine {cosine_text(found.outputs.cosine)}"
-        f"{agreement} on {count(found.images, 'sample')}"
-    )
+    samples = count(found.images, "sample")
+    if found.branches:
+        terminal.say(f"compared on {samples}{agreement}")
+    else:
+        loss = f"SQNR {decibels_cell(found.outputs.sqnr_db)} dB, cosine {cosine_text(found.outputs.cosine)}"
+        terminal.say(f"outputs: {loss}{agreement} on {samples}")
     if not found.left_out:
         return
     number = count(len(found.left_out), "quantized tensor")

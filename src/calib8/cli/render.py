@@ -11,7 +11,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from calib8.cli.terminal import Terminal
-from calib8.number_texts import NOTHING, count, decibels_cell, percent, percent_cell
+from calib8.number_texts import NOTHING, count, percent, percent_cell
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) ->
             percent_cell(e.top1),
             percent_cell(e.top5),
             percent_cell(e.agreement),
-            _sqnr(e),
+            e.sqnr_cell,
             NOTHING if e.images_per_second is None else f"{e.images_per_second:.1f}",
             decimal(size),
         )
@@ -140,20 +140,12 @@ def _figure(value: float | None, *, share: bool) -> str:
     return percent_cell(value) if share or value is None else f"{value:.4f}"
 
 
-def _sqnr(e: Evaluation) -> str:
-    """Of several branches the worst one, by its name."""
-    worst = e.worst_branch
-    if len(e.branches) > 1 and worst is not None:
-        return f"{worst.sqnr_db:.2f} {worst.name}"
-    return decibels_cell(e.sqnr_db)
-
-
 def say_branches(terminal: Terminal, evaluations: Sequence[Evaluation]) -> None:
     """A line per model whose outputs have several branches."""
     for e in evaluations:
         if len(e.branches) > 1:
             each = ", ".join(f"{one.name} {_decibels(one.sqnr_db)}" for one in e.branches)
-            terminal.say(f"{e.model}: {each} (all together {_decibels(e.sqnr_db)})")
+            terminal.say(f"{e.model}: {each}")
 
 
 def _decibels(value: float | None) -> str:

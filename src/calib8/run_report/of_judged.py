@@ -211,6 +211,14 @@ def _odd(one: Evaluation) -> Iterator[str]:
         yield one.failure
 
 
+def _sqnr(one: Evaluation) -> str:
+    """Of several branches that of the worst, and its name."""
+    worst = one.worst_branch
+    if len(one.branches) > 1 and worst is not None:
+        return f"{decibels(worst.sqnr_db)} {worst.name}"
+    return decibels(one.sqnr_db)
+
+
 def _models(found: Sequence[Evaluation], sizes: Sequence[int | None]) -> Models:
     names = dict.fromkeys(name for one in found for name in _told(one))
     judged = ("verdict",) * any(one.verdict is not None for one in found)
@@ -222,7 +230,7 @@ def _models(found: Sequence[Evaluation], sizes: Sequence[int | None]) -> Models:
             (
                 *(NOTHING if one.verdict is None else one.verdict.word for _ in judged),
                 one.runtime, str(one.images), percent(one.top1), percent(one.top5), percent(one.agreement),
-                decibels(one.sqnr_db),
+                _sqnr(one),
                 NOTHING if one.images_per_second is None else f"{one.images_per_second:.1f}",
                 NOTHING if count is None else decimal(count),
                 *(_told(one).get(name, NOTHING) for name in names),
