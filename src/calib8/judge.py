@@ -175,7 +175,7 @@ def _opened_for(fp32: FilePath | None, reading: Reading, sessions: Sequence[Sess
     from calib8.calibration.streaming import opened_for  # plans run without the libraries of models
     from calib8.model.load import load_model
 
-    return opened_for(load_model(fp32), reading, elsewhere=True)
+    return opened_for(load_model(fp32), reading, inputs=inputs, elsewhere=True)
 
 
 def _told(

@@ -50,6 +50,16 @@ def test_the_states_are_those_of_a_stream(marks: Any) -> None:
     assert np.any(found[3]["state"]) and np.any(found[4]["state"]) == (marks is None)
 
 
+def test_an_input_called_reset_is_no_mark() -> None:
+    body = "p = Mul(state, reset) stateN = Add(x, p) y = Relu(stateN)"
+    inputs = "float[1,3] x, float[1,3] state, float[1,1] reset"
+    proto = onnx_model(inputs, "float[1,3] y, float[1,3] stateN", body, {})
+    data = {"x": np.ones((4, 3), np.float32), "reset": np.full((4, 1), 0.5, np.float32)}
+    dataset = opened_for(load_model(proto), Reading(data, threads=1, state={"state": "stateN"}))
+    found = [dict(piece.inputs)["state"] for piece in batches(dataset, 4, 1)]
+    assert np.allclose(np.concatenate(found)[:, 0], [0.0, 1.0, 1.5, 1.75])
+
+
 def test_frames_come_from_files_items_and_generators(tmp_path: Path) -> None:
     expected = read({"x": FRAMES, "reset": MARKS})
     np.savez(tmp_path / "a.npz", x=FRAMES, reset=MARKS)

@@ -87,7 +87,8 @@ def test_models_run_where_they_can(cli, model: Path, int8: Path, saved: Path, ou
     times = {(e["model"], e["runtime"]): e["median_ms"] for e in load(out / "b")["results"]}
     assert row[7] == f"{times[str(model), 'onnxruntime'] / times[str(plan), 'calib8']:.2f}"
     assert f"1 thread: {plan} takes {times[str(plan), 'calib8']:.3f} ms in calib8" in lines
-    assert lines[-1].endswith(f"with the float model ({times[str(model), 'onnxruntime']:.3f} ms)")
+    ending = f"with the float model ({times[str(model), 'onnxruntime']:.3f} ms)"
+    assert any(line.endswith(ending) for line in lines)  # a line on other work may follow
 
 
 def test_the_time_of_every_part(cli, int8: Path, out: Path) -> None:

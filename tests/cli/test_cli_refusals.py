@@ -31,7 +31,7 @@ def test_missing_model(cli, refused, images: Path, tmp_path: Path, out: Path) ->
     path = tmp_path / "nowhere.onnx"
     for command in ("quantize", "calibrate"):
         result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result.v2")
-        refused(result, 1, "nowhere.onnx: no such file. Give the path of an .onnx or .tflite file.")
+        refused(result, 1, "nowhere.onnx: no such file. Give the path of an .onnx, .tflite or .tmfile.")
     for command in ("evaluate", "run"):
         refused(cli(command, path, "--data", images, *FLAGS), 1, "nowhere.onnx: no such file")
     refused(cli("inspect", path), 1, "nowhere.onnx: no such file")

@@ -307,6 +307,8 @@ def test_a_quotient_out_of_range_is_refused(profile: Profile, changes: dict[str,
     ("profile", "changes", "told"),
     [
         ("onnx", {"kind": 4}, "an unknown reduction"),
+        ("onnx", {"zero_point": 1 << 62}, "a zero point that is no code"),
+        ("single", {"zero_point": -1}, "a zero point that is no code"),
         ("onnx", {"rescale.kind": 0}, "makes no codes"),
         ("single", {"rescale.kind": 2}, "a length of two roundings"),
         ("single", {"rescale.shift": 1 << 40}, "a step leaves its buffer"),
@@ -353,7 +355,7 @@ def test_constants_of_a_norm_out_of_range_are_refused(
 
 
 def test_a_mean_without_a_rescale_is_refused() -> None:
-    with pytest.raises(ModelError, match="a mean that makes no codes"):
+    with pytest.raises(ModelError, match="a mean or a length that makes no codes"):
         InferenceSession(with_field(plan_of("ReduceMax"), "reduce", kind=0))
 
 

@@ -9,7 +9,7 @@ import pytest
 from calib8.errors import ModelError, UsageError
 from calib8.model.load import load_model
 from calib8.model.metadata import write_metadata
-from calib8.model.states import found_states, states_of, stored_states, write_states
+from calib8.model.states import found_states, moved_from, states_of, stored_states, write_states
 from small_models import onnx_model
 from stream_nets import streaming
 
@@ -89,3 +89,18 @@ def test_stored_states_and_broken_ones() -> None:
         write_metadata(model, {"state": text})
         with pytest.raises(ModelError, match="m: its metadata tell states"):
             stored_states(model, "m")
+
+
+def test_many_paths_and_long_chains_are_walked_once() -> None:
+    doubled = "c0 = Identity(x) " + " ".join(
+        f"s{i} = Slice(c{i}, from, to, axis) c{i + 1} = Concat<axis=0>(s{i}, s{i})" for i in range(40)
+    )
+    long = " ".join(
+        f"{'y' if i == 1500 else f'i{i}'} = Identity({f'i{i - 1}' if i else 'c40'})" for i in range(1501)
+    )
+    constants = {"from": np.array([0]), "to": np.array([1]), "axis": np.array([0])}
+    model = load_model(
+        onnx_model("float[1,3] x, float[1,3] h", "float[A,B] y", f"{doubled} {long}", constants)
+    )
+    (output,) = model.graph.outputs
+    assert [value.name for value in moved_from(output) if value.is_graph_input()] == ["x"]

@@ -30,7 +30,7 @@ OWN: Final = {
     "passes/resolve_ranges.py": 1,  # whose limits are taken for those of codes
     "passes/rewrite_leftovers.py": 1,  # what a sign is followed through
     "program/lower/operators.py": 1,  # what the engine does with integers as such
-    "program/rules.py": 1,  # functions inside cells
+    "program/cell_rules.py": 1,  # functions inside cells
     "scheme.py": 1,  # what OpenVINO fuses
     "tasks/characters.py": 1,  # what keeps the steps of a sequence
     "tasks/composition.py": 1,  # what leaves values in their places at the end of a network

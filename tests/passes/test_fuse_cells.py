@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 
@@ -70,6 +71,22 @@ def test_every_order_of_gates_becomes_one_lstm(order: str, sums: str) -> None:
 def test_what_is_no_such_step_is_left_alone(change: tuple[str, str], why: str) -> None:
     prepared = prepare(load_model(cell(change=change)), FEEDS)
     assert "LSTM" not in ops(prepared.model), why
+
+
+def test_a_bias_per_sample_and_states_that_are_repeated_are_left_alone() -> None:
+    for array, feeds in (
+        (normal(4 * UNITS, 1, seed=6), {name: np.repeat(one, 2 * UNITS, 0) for name, one in FEEDS.items()}),
+        (CONSTANTS["b"], {**FEEDS, "x": normal(1, INPUTS, seed=8)}),
+    ):
+        proto = cell()
+        rows = {name: len(one) for name, one in feeds.items()}
+        for value in proto.graph.input:
+            value.type.tensor_type.shape.dim[0].dim_value = rows[value.name]
+        for value in proto.graph.output:
+            value.type.tensor_type.shape.dim[0].ClearField("dim_param")
+        (bias,) = [one for one in proto.graph.initializer if one.name == "b"]
+        bias.CopyFrom(onnx.numpy_helper.from_array(array, "b"))
+        assert "LSTM" not in ops(prepare(load_model(proto), feeds).model)
 
 
 def test_a_gate_that_something_else_reads_is_left_alone() -> None:

@@ -190,8 +190,8 @@ def test_truncated_and_longer_files(data: bytes, tmp_path: Path) -> None:
 
 def test_a_newer_format(data: bytes, tmp_path: Path) -> None:
     magic, _, length, total = PREFIX.unpack_from(data)
-    newer = PREFIX.pack(magic, 4, length, total) + data[PREFIX.size :]
-    problem = r"made by a newer calib8 \(format 4, this one reads up to 3\). Install that version"
+    newer = PREFIX.pack(magic, 5, length, total) + data[PREFIX.size :]
+    problem = r"made by a newer calib8 \(format 5, this one reads up to 4\). Install that version"
     refused(newer, tmp_path / "a", problem)
     refused(sealed(newer), tmp_path / "a", problem)
     older = PREFIX.pack(magic, 0, length, total) + data[PREFIX.size :]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from example_programs import EXAMPLES
 
 import calib8
 from calib8.engine.plan import PlanState
@@ -147,6 +148,20 @@ def test_a_state_may_begin_with_other_values_than_zeros(tmp_path: Path) -> None:
         for _ in range(2):
             assert np.array_equal(other.run(None, {"x": STREAMS[0][0]})[0], by_hand)
             other.reset()
+
+
+def test_codes_of_a_declared_state_are_those_of_what_feeds_it(tmp_path: Path) -> None:
+    program = EXAMPLES["Add", "onnx"]
+    (state, fed), (result,) = program.inputs, program.outputs
+    slots = list(program.slots)
+    slots[result.slot] = replace(slots[result.slot], scales=np.array([0.1], np.float32))
+    save_program(replace(program, slots=tuple(slots)), tmp_path / "a.c8p")
+    feeds = {fed.name: np.zeros(slots[fed.slot].shape, slots[fed.slot].dtype)}
+    with pytest.raises(ModelError, match="state"):
+        calib8.InferenceSession(tmp_path / "a.c8p", state={state.name: result.name}).run(None, feeds)
+    calib8.InferenceSession(tmp_path / "a.c8p").save(tmp_path / "a.c8")
+    with pytest.raises(UsageError, match="holds codes"):
+        calib8.InferenceSession(tmp_path / "a.c8", state={state.name: result.name})
 
 
 @pytest.mark.parametrize(

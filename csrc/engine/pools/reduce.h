@@ -250,7 +250,8 @@ void reduce(const Reduce& step, const Memory& memory, Part part) {
   if (step.outer_sizes[kLast] >= 4 && step.outer_strides[kLast] == 1 && step.target_strides[kLast] == 1) {
     return reduce_channels(step, memory, part);
   }
-  if (step.inner_strides[kLast] > 1) return reference_reduce(step, memory, part);
+  if (step.inner_sizes[kLast] > 1 && step.inner_strides[kLast] != 1)
+    return reference_reduce(step, memory, part);
   const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
   uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
   const int64_t columns = step.outer_sizes[kLast];

@@ -17,15 +17,9 @@ namespace calib8::engine {
 struct IntegerLstm {
   static constexpr const char* kName = "integer_lstm";
   static constexpr int64_t kGates = 4, kBlock = 16, kMostProducts = int64_t{1} << 16;
-  enum Factor : int64_t {
-    kWeight = 0,
-    kRecurrent = 4,
-    kPeephole = 8,
-    kNorm = 12,
-    kHidden = 16,
-    kProjection = 17
-  };
-  static constexpr int64_t kFactors = 18;
+  // Places of factors: one per gate, then single ones.
+  static constexpr int64_t kWeight = 0, kRecurrent = 4, kPeephole = 8, kNorm = 12;
+  static constexpr int64_t kHidden = 16, kProjection = 17, kFactors = 18;
   int64_t time_first, coupled, steps, samples, inputs, units, width;
   int64_t source_buffer, source_offset, target_buffer, target_offset;
   int64_t h_zero, hidden_zero;  // of h, stored; of what is projected, raw

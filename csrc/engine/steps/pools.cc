@@ -106,6 +106,7 @@ void check_step(const AveragePool& step, Limits& limits) {
 
 void check_step(const Reduce& step, Limits& limits) {
   require(within(step.kind, Reduce::kMean, Reduce::kLength), "an unknown reduction");
+  require(within(step.zero_point, 0, 255), "a zero point that is no code");
   Extent read = box(step.outer_sizes, step.outer_strides);
   for (int axis = 0; axis < kAxes; ++axis) read.along(step.inner_sizes[axis], step.inner_strides[axis]);
   require(read.count <= read.high - read.low + 1, "a reduction that reads an element twice");

@@ -127,7 +127,8 @@ def opened_for(pair: ModelPair, reading: Reading) -> Dataset:
         Calib8Error: what can be wrong with data or options.
     """
     preprocess = stored_preprocess(pair) if reading.preprocess is None else reading.preprocess
-    return opened_samples(pair.fp32, replace(reading, preprocess=preprocess, labels=None))
+    asked = replace(reading, preprocess=preprocess, labels=None)
+    return opened_samples(pair.fp32, asked, inputs=pair.inputs)
 
 
 def stored_preprocess(pair: ModelPair) -> Preprocess | None:

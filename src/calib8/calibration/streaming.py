@@ -36,13 +36,16 @@ RESET: Final = "reset"
 MARKS: Final = TensorSpec(RESET, np.dtype(np.int64), (None,))
 
 
-def opened_for(model: ir.Model, reading: Reading, *, elsewhere: bool = False) -> Dataset:
+def opened_for(
+    model: ir.Model, reading: Reading, *, inputs: Sequence[TensorSpec] | None = None, elsewhere: bool = False
+) -> Dataset:
     """The samples for a float model; those of a streaming model are frames with their states.
 
     Args:
         model: with states that the reading declares, that are stored or found (``calib8.model.states``), or
             with none.
         reading: what is read. Data that hold the states themselves are taken as they are.
+        inputs: of the samples of a model without states, where they are not those of the model.
         elsewhere: see ``Reading.opened``.
 
     Raises:
@@ -51,7 +54,7 @@ def opened_for(model: ir.Model, reading: Reading, *, elsewhere: bool = False) ->
     """
     specs, states = graph_inputs(model), states_of(model, reading.state)
     if not states or reading.data is None:
-        return reading.opened(specs, elsewhere=elsewhere)
+        return reading.opened(specs if inputs is None else inputs, elsewhere=elsewhere)
     fed = tuple(spec for spec in specs if spec.name not in states)
     frames = _frames(replace(reading, samples=None), fed, specs)
     if frames is None:
@@ -76,7 +79,8 @@ def _frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorS
         )
     told: Exception | None = None
     reading = for_several_openings(reading)
-    for specs in ((*fed, MARKS), every, fed):
+    marked = () if any(spec.name == RESET for spec in every) else ((*fed, MARKS),)
+    for specs in (*marked, every, fed):
         try:
             found = reading.opened(specs)
             next(found.pending()).load()
@@ -118,6 +122,7 @@ def _recorded(streaming: _Streaming, frames: Dataset, threads: int) -> list[dict
         DataError: a frame is bad, or its sizes are not those of the frames before.
     """
     outputs = [spec.name for spec in graph_outputs(streaming.model)]
+    marked = all(spec.name != RESET for spec in graph_inputs(streaming.model))
     session = open_session(streaming.model, threads=threads)
     found: list[dict[str, Array] | None] = []
     state: dict[str, Array] | None = None
@@ -130,7 +135,7 @@ def _recorded(streaming: _Streaming, frames: Dataset, threads: int) -> list[dict
             found.append(None)
             continue
         first = streaming.first(sample.inputs)
-        if state is None or np.any(sample.inputs.get(RESET, 0)):
+        if state is None or (marked and np.any(sample.inputs.get(RESET, 0))):
             state = first
         for name, array in first.items():
             if array.shape != state[name].shape:

@@ -180,11 +180,14 @@ def _ended(model: ir.Model, layers: set[ir.Node]) -> dict[str, set[ir.Node]]:
 
 def moved_from(value: ir.Value) -> Iterator[ir.Value]:
     """Where values come from, behind ops that only hand them on; sizes and indices apart."""
-    producer = value.producer()
-    if producer is None or producer.op_type not in MOVES:
-        yield value
-        return
-    read = producer.inputs if producer.op_type == "Concat" else producer.inputs[:1]
-    for one in read:
-        if one is not None:
-            yield from moved_from(one)
+    waiting, seen = [value], {value}
+    while waiting:
+        one = waiting.pop()
+        producer = one.producer()
+        if producer is None or producer.op_type not in MOVES:
+            yield one
+            continue
+        read = producer.inputs if producer.op_type == "Concat" else producer.inputs[:1]
+        new = dict.fromkeys(other for other in read if other is not None and other not in seen)
+        seen.update(new)
+        waiting += reversed(new)

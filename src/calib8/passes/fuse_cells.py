@@ -15,14 +15,23 @@ known. Other cells, gates that something else reads, and several steps in one lo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.model.graph import Names, constant, float_attribute, input_at, int_attribute, rank, sole_consumer
+from calib8.model.graph import (
+    Names,
+    constant,
+    float_attribute,
+    input_at,
+    int_attribute,
+    rank,
+    size_name,
+    sole_consumer,
+)
 from calib8.model.states import moved_from
 from calib8.ops.questions import adds, is_standard, multiplies
 
@@ -80,7 +89,7 @@ def fuse_cells(model: ir.Model) -> int:
     for node in list(model.graph):
         cell = _cell(node) if node.op_type == "Split" and is_standard(node) else None
         products = None if cell is None else _products(cell)
-        if cell is not None and products is not None:
+        if cell is not None and products is not None and _rows_alike(cell, products):
             _replace(model.graph, cell, products)
             made += 1
     if made:
@@ -151,7 +160,7 @@ def _products(cell: _Cell) -> tuple[_Product, _Product] | None:
     size = next((len(one.bias) for one in products), 0)
     if len(products) != 2 or len(products) + len(biases) != len(terms) or size % 4:
         return None
-    if any(array.dtype != np.float32 or array.size not in (1, size) for array in biases):
+    if any(array.dtype != np.float32 or not _is_row(array, size) for array in biases):
         return None
     if any(len(one.bias) != size or rank(one.source) != 2 for one in products):
         return None
@@ -163,6 +172,18 @@ def _products(cell: _Cell) -> tuple[_Product, _Product] | None:
     x = products[0] if h is products[1] else products[1]
     bias = np.asarray(x.bias + sum((np.broadcast_to(one.reshape(-1), (size,)) for one in biases), x.bias * 0))
     return _Product(x.source, x.weight, bias.astype(np.float32)), h
+
+
+def _is_row(array: npt.NDArray[Any], size: int) -> bool:
+    """One number, or one per column."""
+    return array.size == 1 or (array.size == size and array.shape[-1] == size)
+
+
+def _rows_alike(cell: _Cell, products: tuple[_Product, _Product]) -> bool:
+    """Whether x, h and c are of as many samples, as far as that is known; an LSTM repeats none of them."""
+    shapes = [value.shape for value in (cell.before, *(one.source for one in products))]
+    rows = [shape[0] for shape in shapes if shape is not None]
+    return len({str(one) if isinstance(one, int) else size_name(one) for one in rows} - {""}) < 2
 
 
 def _terms(value: ir.Value) -> list[ir.Value]:
@@ -187,7 +208,7 @@ def _product(value: ir.Value) -> _Product | None:
         return None
     rows = weight if int_attribute(node, "transB", 0) else weight.T
     bias = constant(input_at(node, 2)) if input_at(node, 2) is not None else np.zeros(1, np.float32)
-    if bias is None or bias.dtype != np.float32 or bias.size not in (1, len(rows)):
+    if bias is None or bias.dtype != np.float32 or not _is_row(bias, len(rows)):
         return None
     return _Product(source, rows.astype(np.float32), np.broadcast_to(bias.reshape(-1), (len(rows),)).copy())
 

@@ -11,6 +11,7 @@ from calib8.engine.plan import Plan, PlanState
 from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
 from calib8.errors import UsageError
 from calib8.forks import whole_imports
+from calib8.parameters import parameter
 from calib8.session.kept_plans import KeptPlans, kept_plans
 from calib8.session.ports import Shapes, is_static
 from calib8.session.prepared import Opened, opened_plan, refuse_outputs
@@ -109,19 +110,33 @@ def _with_states(opened: Opened, asked: Mapping[str, str] | None) -> Opened:
     if opened.plan is not None:
         known = {state.input: state for state in opened.plan.states}
         states = tuple(_of_pair(read, written, known) for read, written in pairs.items())
+        _refuse_codes(opened, [state for state in states if state not in opened.plan.states])
         return opened._replace(states=pairs, plan=replace(opened.plan, states=states))
     lower = opened.lower
     assert lower is not None
 
     def lowered(shapes: Shapes) -> Program:
         from calib8.program.program import State
+        from calib8.program.verify import verify
 
         program = lower(shapes)
         begun = {state.input: state for state in program.states if pairs.get(state.input) == state.output}
         new = (begun.get(read) or State(read, written) for read, written in pairs.items())
-        return replace(program, states=tuple(new))
+        found = replace(program, states=tuple(new))
+        verify(found)  # codes of a state and of what feeds it stand for the same numbers
+        return found
 
     return opened._replace(states=pairs, lower=lowered if pairs or asked is not None else lower)
+
+
+def _refuse_codes(opened: Opened, states: Sequence[PlanState]) -> None:
+    """Refuses new states of a plan that hold codes: it does not know what these stand for."""
+    dtypes = {spec.name: spec.dtype for spec in opened.inputs}
+    for state in states:
+        if dtypes[state.input].kind != "f":
+            subject = parameter("state", f"{state.input}={state.output}")
+            problem = f"'{state.input}' of a plan holds codes, {dtypes[state.input]}"
+            raise UsageError(subject, problem, "Compile the model again, with this state declared")
 
 
 def _of_pair(read: str, written: str, known: Mapping[str, PlanState]) -> PlanState:

@@ -209,8 +209,8 @@ def test_what_cannot_be_a_table_stays_float_and_says_why() -> None:
 
     net = Net()
     a, b = net.coded("x", 0.05, 120), net.coded("y", 0.05, 120)
-    quotient = net.coded(net.op(f"Div ({a}, {b})"), 0.05, 120)
-    assert list(float_nodes(net.proto(TWO, quotient)).values()) == ["no integer form with two tensors"]
+    power = net.coded(net.op(f"Pow ({a}, {b})"), 0.05, 120)
+    assert list(float_nodes(net.proto(TWO, power)).values()) == ["no integer form with two tensors"]
 
 
 def test_an_unquantized_relu_between_codes_stays_in_codes() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from calib8.calibration.ranges.aciq import gaussian_ratio
 from calib8.calibration.ranges.threshold import unlimited_range
 from calib8.calibration.tensor_statistics import TensorStatistics
-from calib8.qparams import QuantSpec
+from calib8.qparams import FLOAT32_MAX, QuantSpec
 from calib8.table import Range
 
 EIGHT_BIT_RATIO: Final = float(np.float32(3.92403714))
@@ -45,4 +45,5 @@ def _threshold(magnitude: float, values: float, bits: int) -> float:
         return magnitude
     spread = 0.5 * 0.35 * (1 + math.sqrt(math.pi * math.log(4)))
     sigma = magnitude * 2 * spread / math.sqrt(2 * math.log(values))
-    return float(np.float32((EIGHT_BIT_RATIO if bits == 8 else gaussian_ratio(bits)) * sigma))
+    threshold = (EIGHT_BIT_RATIO if bits == 8 else gaussian_ratio(bits)) * sigma
+    return float(np.float32(min(threshold, FLOAT32_MAX)))
