@@ -47,22 +47,30 @@ class Names:
         self._values = set(graph.initializers) | {value.name or "" for value in graph.inputs}
         self._values |= {value.name or "" for node in graph for value in node.outputs}
         self._nodes = {node.name or "" for node in graph}
+        self._value_numbers: dict[str, int] = {}
+        self._node_numbers: dict[str, int] = {}
 
     def value(self, base: str) -> str:
         """A name for a new input, initializer or node output."""
-        name = first_free(base, self._values)
-        self._values.add(name)
-        return name
+        return _numbered(base, self._values, self._value_numbers)
 
     def node(self, base: str) -> str:
         """A name for a new node."""
-        name = first_free(base, self._nodes)
-        self._nodes.add(name)
-        return name
+        return _numbered(base, self._nodes, self._node_numbers)
 
     def constant(self, base: str, array: npt.NDArray[np.generic]) -> ir.Value:
         """A new initializer of the graph."""
         return register_constant(self.graph, self.value(base), array)
+
+
+def _numbered(base: str, taken: set[str], numbers: dict[str, int]) -> str:
+    """What ``first_free`` gives, then taken; ``numbers`` has the last number of each base."""
+    number = numbers.get(base, 0)
+    while (name := f"{base}_{number}" if number else base) in taken:
+        number += 1
+    numbers[base] = number
+    taken.add(name)
+    return name
 
 
 def register_constant(graph: ir.Graph, name: str, array: npt.NDArray[np.generic]) -> ir.Value:
