@@ -23,6 +23,7 @@ from calib8.engine.emitter import aligned_bytes
 from calib8.engine.fields import FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
 from calib8.engine.plan_file import save_plan
+from calib8.engine.run import available_isas
 from calib8.profiles import Profile
 from calib8.program import instructions as op
 from calib8.program.program import Program
@@ -352,6 +353,25 @@ def test_constants_of_a_norm_out_of_range_are_refused(
     constants[place : place + 4].view(np.int32)[0] = value
     with pytest.raises(ModelError, match=f"{told}.* out of range"):
         InferenceSession(replace(plan, constants=constants))
+
+
+@pytest.mark.parametrize("isa", available_isas())
+@pytest.mark.parametrize("stride", [-1, 0, 2])
+def test_a_reduction_reads_along_any_stride(isa: str, stride: int) -> None:
+    count = 32
+    reduction = single(op.ReduceMax, [codes("x", 1, 64)], codes("y", 1, 1), "onnx", axes=(1,))
+    plan = compile_program(reduction)
+    row = next(row for row in plan.rows if row.opcode == "reduce")
+    first = int(row.fields[_core.engine.schemas()["reduce"].index("source_offset")])
+    sizes, strides = {"inner_sizes.5": count}, {"inner_strides.5": stride}
+    if stride == 0:  # an element once, whatever the stride
+        sizes = {"inner_sizes.5": 1}
+    begin = 40 if stride < 0 else 1
+    changed = with_field(plan, "reduce", source_offset=first + begin, **sizes, **strides)
+    x = np.random.default_rng(stride + 1).integers(0, 256, (1, 64), np.uint8)
+    places = begin + stride * np.arange(sizes["inner_sizes.5"])
+    [found] = InferenceSession(changed, isa=isa).run(None, {"x": x})
+    assert int(found.item()) == int(x[0, places].max())
 
 
 def test_a_mean_without_a_rescale_is_refused() -> None:
