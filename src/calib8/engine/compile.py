@@ -36,7 +36,8 @@ from calib8.engine.frames import without_joins
 from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
-from calib8.engine.plan import FloatCall, Plan, PlanPort, PlanState, Row, Stored
+from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
+from calib8.engine.plan_states import plan_states
 from calib8.engine.steps import FillHalo, WideFillHalo
 from calib8.engine.volumes import volumes_as_images
 from calib8.engine.wide import narrowed
@@ -98,15 +99,6 @@ def emit_of(work: Work, program: Program) -> Callable[[Work, Emitter], None]:
     kind = type(work.instruction)
     wide_slots = any(program.slots[slot].is_wide for slot in (*work.inputs, *work.outputs))
     return wide.EMIT_WIDE.get(kind, EMIT[kind]) if wide_slots else EMIT[kind]
-
-
-def plan_states(program: Program) -> tuple[PlanState, ...]:
-    """The states of a program; without initial values they begin as real 0."""
-    zero = {port.name: program.slots[port.slot].zero_point for port in program.inputs}
-    return tuple(
-        PlanState(one.input, one.output, 0 if one.initial.size else zero[one.input], one.initial.tobytes())
-        for one in program.states
-    )
 
 
 def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) -> Plan:

@@ -167,7 +167,7 @@ class ReferenceProgram:
     def __init__(self, program: Program) -> None:
         """Nothing needs to be made ready."""
         with whole_imports():
-            from calib8.engine.compile import plan_states
+            from calib8.engine.plan_states import plan_states
             from calib8.program.reference.executor import run_program  # the native engine does without
 
         self._program, self._run = program, run_program
