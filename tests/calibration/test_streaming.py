@@ -50,6 +50,20 @@ def test_the_states_are_those_of_a_stream(marks: Any) -> None:
     assert np.any(found[3]["state"]) and np.any(found[4]["state"]) == (marks is None)
 
 
+def test_states_that_are_only_found_are_not_kept_where_the_data_hold_them(tmp_path: Path) -> None:
+    states = np.concatenate(by_hand(MARKS)).reshape(10, 2, 1, UNITS)
+    items = [{"x": x[None], "state": state} for x, state in zip(FRAMES, states, strict=True)]
+    for data, state, kept in (
+        (items, None, []),
+        (items, {"state": "stateN"}, ["state"]),
+        ({"x": FRAMES, "reset": MARKS}, None, ["state"]),
+    ):
+        made = calib8.quantize(streaming(), data, state=state, target="calib8", effort="fast", threads=1)
+        made.save(tmp_path / "int8.onnx")
+        session = calib8.InferenceSession(tmp_path / "int8.onnx")
+        assert [one.name for one in session.get_states()] == kept
+
+
 def test_an_input_called_reset_is_no_mark() -> None:
     body = "p = Mul(state, reset) stateN = Add(x, p) y = Relu(stateN)"
     inputs = "float[1,3] x, float[1,3] state, float[1,1] reset"

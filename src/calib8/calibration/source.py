@@ -27,7 +27,7 @@ from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import ModelSource, load_model, naming_file
 from calib8.model.made_up import made_up_input
 from calib8.model.runtime import Arrays
-from calib8.model.states import states_of, write_states
+from calib8.model.states import are_told, states_of, write_states
 from calib8.ops.groups import WEIGHTED_OPS
 from calib8.parameters import parameter
 from calib8.passes.place import calibration_tensors, place
@@ -75,7 +75,8 @@ def open_data(
     sample = first_sample(part)
     with naming_file(original):
         prepared = prepare(original, sample)
-        write_states(prepared.model, states_of(original, reading.state))
+        if part.carried or are_told(original, reading.state):  # data with states of their own are no streams
+            write_states(prepared.model, states_of(original, reading.state))
         tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
     return Source(prepared, tensors, part, _known_sizes(original, part.preprocess)), part
 
@@ -167,6 +168,7 @@ def prepare_for_table(
     with naming_file(original):
         refuse_unsupported(original)
     specs, made_up = graph_inputs(original), reading.data is None
+    carried = made_up  # nothing tells of other data
     if made_up:
         images = image_shapes(specs, known_preprocess(reading.preprocess))
         with naming_file(original):
@@ -174,10 +176,12 @@ def prepare_for_table(
             invented = {spec.name: made_up_input(spec).shape for spec in specs if spec.shape and invent}
             sample = _made_up(original, {**invented, **sizes})
     else:
-        sample = dict(first_sample(opened_for(original, replace(reading, labels=None))))
+        data = opened_for(original, replace(reading, labels=None))
+        sample, carried = dict(first_sample(data)), data.carried
     with naming_file(original):
         prepared = prepare(original, sample, made_up=made_up)
-        write_states(prepared.model, states_of(original, reading.state))
+        if carried or are_told(original, reading.state):
+            write_states(prepared.model, states_of(original, reading.state))
     return original, prepared
 
 

@@ -172,5 +172,5 @@ def _with_states(
     labels = tuple(frames.labels[place] for place in chosen) if frames.labels else ()
     return replace(
         frames, pending=pending, count=len(chosen), rows_per_batch=rows_per_batch(specs), skipped=[],
-        labels=labels, total=len(recorded),
+        labels=labels, total=len(recorded), carried=True,
     )  # fmt: skip

@@ -135,6 +135,7 @@ class Dataset:
         labels: of the samples to come, in their order, where they do not come with what is read; empty
             where they do, or where there are none.
         total: samples of the source, of which some may have been chosen; None: not known.
+        carried: frames of a stream, whose states a float model gave.
     """
 
     source: str
@@ -153,6 +154,7 @@ class Dataset:
     elsewhere: Elsewhere | None = None
     labels: tuple[int | None, ...] = ()
     total: int | None = None
+    carried: bool = False
 
     @property
     def why_no_labels(self) -> str:

@@ -63,6 +63,15 @@ def states_of(model: ir.Model, asked: States | None) -> dict[str, str]:
     return dict(stored_states(model, model.graph.name or "model")) or found_states(model)
 
 
+def are_told(model: ir.Model, asked: States | None) -> bool:
+    """Whether the states of ``states_of`` are declared or stored, and not merely found.
+
+    Raises:
+        ModelError: those that are stored are broken.
+    """
+    return asked is not None or bool(stored_states(model, model.graph.name or "model"))
+
+
 def write_states(model: ir.Model, states: States) -> None:
     """Stores them in the metadata of the model; none are not stored."""
     if states:
