@@ -1,7 +1,7 @@
 """States of a TFLite graph as inputs and outputs: what runs it carries the one to the other.
 
-    graph:  x ─► … ─► y          state 'h': read from r, written to w
-    here:   x, h ─► … ─► y, w    h is another name of r
+graph:  x ─► … ─► y          state 'h': read from r, written to w
+here:   x, h ─► … ─► y, w    h is another name of r
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from calib8.tensors import TensorSpec
 from calib8.tflite.graph import Graph, Operator, State, Tensor
 from calib8.tflite.live import needed, value_inputs
-from calib8.tflite.ports import port_names
+from calib8.tflite.ports import port_names, port_specs
 
 
 def with_state_ports(graph: Graph) -> Graph:
@@ -54,6 +55,12 @@ def state_ports(graph: Graph) -> Mapping[str, str]:
     inputs = dict(zip(graph.inputs, port_names(graph, graph.inputs), strict=True))
     outputs = dict(zip(graph.outputs, port_names(graph, graph.outputs), strict=True))
     return {inputs[state.read]: outputs[state.written] for state in graph.states}
+
+
+def state_specs(graph: Graph) -> tuple[TensorSpec, ...]:
+    """What a model keeps between runs: names, types and shapes."""
+    exposed = with_state_ports(graph)
+    return port_specs(exposed, [state.read for state in exposed.states])
 
 
 def _reached(graph: Graph) -> list[State]:
