@@ -15,6 +15,7 @@ from litert import RESOLVERS, litert
 from single_op import quantized
 
 import calib8
+from calib8.analysis.tflite_inspect import inspect_tflite
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
 from calib8.program.file import load_program, save_program
 from calib8.program.lower_tflite.lower import lower_tflite
@@ -125,6 +126,15 @@ def test_files_come_back() -> None:
     for one, other in zip(again.states, graph.states, strict=True):
         np.testing.assert_array_equal(one.initial, other.initial)
     assert [one.op for one in again.operators] == [one.op for one in graph.operators]
+
+
+def test_what_inspect_says(tmp_path: Path) -> None:
+    path = tmp_path / "stream.tflite"
+    path.write_bytes(serialize(streaming(np.random.default_rng(0), "int8")))
+    found = inspect_tflite(path)
+    assert [state.name for state in found.states] == ["stream_0/states", "stream_1/states"]
+    assert [spec.name for spec in found.inputs] == ["x"]
+    assert len(found.outputs) == 1
 
 
 def test_outputs_that_need_no_state_have_none() -> None:

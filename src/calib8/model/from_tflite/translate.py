@@ -65,12 +65,12 @@ def float_model(graph: Graph, name: str) -> ir.Model:
             with zeros, or operators without ONNX nodes; all of them are listed.
     """
     graph = with_state_ports(graph)
-    _refuse_begun(graph, name)
     try:
         refuse_codes(graph, name)
         builder = Builder(graph, free_batch=has_free_batch(graph, name))
     except (NoFormError, *MISFITS) as reason:
         raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
+    _refuse_begun(graph, name)
     problems = translate(builder)
     if problems:
         listed = "; ".join(problem.text for problem in problems)
