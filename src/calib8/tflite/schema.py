@@ -161,6 +161,7 @@ OPTIONS: Final[Mapping[str, Options]] = {
     "CAST": Options("CastOptions", {"in_data_type": "TensorType", "out_data_type": "TensorType"}),
     "QUANTIZE": Options("QuantizeOptions"),
     "DEQUANTIZE": Options("DequantizeOptions"),
+    "SVDF": Options("SVDFOptions", ACTIVATION | {"rank": "value", "asymmetric_quantize_inputs": "value"}),
     "VAR_HANDLE": Options("VarHandleOptions", {"container": "text", "shared_name": "text"}),
     "READ_VARIABLE": Options("ReadVariableOptions"),
     "ASSIGN_VARIABLE": Options("AssignVariableOptions"),

@@ -27,7 +27,7 @@ LAST: Final[Mapping[str, int]] = {
     "SELECT_V2": 2, "SIGN": 2,
     "SIN": 2, "SLICE": 8, "SOFTMAX": 4, "SPACE_TO_BATCH_ND": 4, "SPACE_TO_DEPTH": 2, "SPLIT": 5,
     "SPLIT_V": 3, "SQRT": 2, "SQUARED_DIFFERENCE": 2, "SQUEEZE": 2, "STRIDED_SLICE": 8, "SUB": 5, "SUM": 2,
-    "TANH": 3, "TILE": 3, "TOPK_V2": 3, "TRANSPOSE": 9, "TRANSPOSE_CONV": 5,
+    "SVDF": 4, "TANH": 3, "TILE": 3, "TOPK_V2": 3, "TRANSPOSE": 9, "TRANSPOSE_CONV": 5,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": 4, "UNPACK": 6,
     **dict.fromkeys(
         (

@@ -91,6 +91,7 @@ TAKES: Final[Mapping[str, Takes]] = {
     "ADD_N": Takes(1, MANY),
     "SELECT": Takes(3, 3),
     "TOPK_V2": Takes(2, 2, 2, {0: (1, 32), 1: LIST}),
+    "SVDF": Takes(5, 5, 2, dict.fromkeys((0, 1, 2, 4), (2, 2)), gaps=True),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Takes(20, 24, ranks={0: (3, 3)}, gaps=True, states=(18, 19)),
 }
 """Operators whose number of tensors is known."""

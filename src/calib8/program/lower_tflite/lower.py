@@ -32,12 +32,10 @@ from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
 from calib8.tflite.ports import port_names
 from calib8.tflite.sizes import wrong_shape
-from calib8.tflite.state_ports import state_ports, with_state_ports
+from calib8.tflite.state_ports import STATE_TYPES, state_ports, with_state_ports
 
 NO_FORM: Final = "the operator has no integer form"
 BEHIND_FLOAT: Final = "it reads what float operators compute"
-
-STATE_TYPES: Final = ("float32", "uint8", "int8", "int16", "int32")
 
 TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 """What an operator's function trips over where sizes, axes or options of the file make no sense."""
