@@ -166,6 +166,17 @@ OPTIONS: Final[Mapping[str, Options]] = {
     "READ_VARIABLE": Options("ReadVariableOptions"),
     "ASSIGN_VARIABLE": Options("AssignVariableOptions"),
     "CALL_ONCE": Options("CallOnceOptions", {"init_subgraph_index": "value"}),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": Options(
+        "BidirectionalSequenceLSTMOptions",
+        ACTIVATION
+        | {
+            "cell_clip": "value",
+            "proj_clip": "value",
+            "merge_outputs": "value",
+            "time_major": "value",
+            "asymmetric_quantize_inputs": "value",
+        },
+    ),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Options(
         "UnidirectionalSequenceLSTMOptions",
         ACTIVATION
