@@ -87,10 +87,24 @@ def made_speech(seconds: float, seed: int) -> Speech:
 
 def _spoken(random: np.random.Generator) -> Signal:
     """One sentence."""
-    command = [
-        "espeak-ng", "-v", str(random.choice(VOICES)), "-s", str(random.integers(110, 200)),
-        "-p", str(random.integers(20, 80)), "--stdout", str(random.choice(SENTENCES)),
-    ]  # fmt: skip
+    voice, speed, pitch = (
+        str(random.choice(VOICES)),
+        int(random.integers(110, 200)),
+        int(random.integers(20, 80)),
+    )
+    return spoken(str(random.choice(SENTENCES)), voice, speed, pitch)
+
+
+def spoken(text: str, voice: str, speed: int, pitch: int = 50) -> Signal:
+    """What espeak-ng says, with the root mean square ``LOUDNESS``.
+
+    Args:
+        text: to say.
+        voice: a name that espeak-ng knows.
+        speed: words per minute.
+        pitch: 0 … 99.
+    """
+    command = ["espeak-ng", "-v", voice, "-s", str(speed), "-p", str(pitch), "--stdout", text]
     sound = subprocess.run(command, check=True, capture_output=True).stdout
     with wave.open(io.BytesIO(sound)) as file:
         if (file.getframerate(), file.getnchannels(), file.getsampwidth()) != (SPOKEN_RATE, 1, 2):

@@ -168,7 +168,7 @@ def compare(program: Program, plan: Plan, seed: int, record: Path | None) -> Non
     """
     feeds = bits.random_feeds(program, np.random.default_rng(seed))
     wanted = run_program(program, feeds)
-    got = InferenceSession(program, threads=1).run(None, feeds)
+    got = InferenceSession(program, threads=1, state={}).run(None, feeds)
     for port, have, want in zip(plan.outputs, got, wanted, strict=True):
         if have.dtype != want.dtype or not np.array_equal(have, want, equal_nan=have.dtype.kind == "f"):
             raise DifferenceError(f"'{port.name}' differs from the reference")

@@ -14,7 +14,8 @@ from calib8.tflite.custom import DETECTIONS, detections, detections_bytes, is_cu
 from calib8.tflite.graph import Graph, Operator, Quantization, Tensor
 from calib8.tflite.read import defaults
 from calib8.tflite.schema import OPERATOR_CODES, OPTIONS, TYPE_CODES, member_names
-from calib8.tflite.write import serialize
+from calib8.tflite.variables import with_variables
+from calib8.tflite.write import serialize, serialize_subgraphs
 
 Rng = np.random.Generator
 
@@ -104,14 +105,29 @@ BYTE_CHANGES: Final = (_flip_bits, _overwrite, _truncate, _splice, _swap_words, 
 def mutated_graph(graph: Graph, rng: Rng) -> bytes:
     """The file of a graph of which one to three fields are changed."""
     for _ in range(20):
-        changed = graph
         try:
-            for _ in range(int(rng.choice([1, 1, 2, 3]))):
-                changed = GRAPH_CHANGES[int(rng.integers(len(GRAPH_CHANGES)))](changed, rng)
-            return serialize(changed)
+            if graph.states and rng.random() < 0.5:
+                return _with_other_variables(graph, rng)
+            return serialize(_changed(graph, rng))
         except FAILED:
             continue
     return serialize(graph)
+
+
+def _changed(graph: Graph, rng: Rng) -> Graph:
+    for _ in range(int(rng.choice([1, 1, 2, 3]))):
+        graph = GRAPH_CHANGES[int(rng.integers(len(GRAPH_CHANGES)))](graph, rng)
+    return graph
+
+
+def _with_other_variables(graph: Graph, rng: Rng) -> bytes:
+    """One of the subgraphs changed, with operators on variables in place of states."""
+    graphs = with_variables(graph)
+    place = int(rng.integers(len(graphs)))
+    graphs[place] = _changed(graphs[place], rng)
+    if rng.random() < 0.1:
+        graphs.append(graphs[place])
+    return serialize_subgraphs(graphs)
 
 
 def _number(rng: Rng) -> int:
@@ -280,6 +296,23 @@ def _operator(graph: Graph, rng: Rng) -> Graph:
     return _with_operator(graph, OPERATOR_CHANGES[int(rng.integers(len(OPERATOR_CHANGES)))], rng)
 
 
+def _state(graph: Graph, rng: Rng) -> Graph:
+    """Another tensor or another beginning of a state."""
+    if not graph.states:
+        return _tensor(graph, rng)
+    states, place = list(graph.states), int(rng.integers(len(graph.states)))
+    old, kind = states[place], rng.random()
+    if kind < 0.3:
+        states[place] = replace(old, read=int(rng.integers(len(graph.tensors))))
+    elif kind < 0.6:
+        states[place] = replace(old, written=int(rng.integers(len(graph.tensors))))
+    elif kind < 0.8:
+        states[place] = replace(old, initial=old.initial.reshape(-1)[: int(rng.integers(old.initial.size))])
+    else:
+        states.append(old)
+    return replace(graph, states=tuple(states))
+
+
 def _order(graph: Graph, rng: Rng) -> Graph:
     operators, kind = list(graph.operators), rng.random()
     if kind < 0.3 and operators:
@@ -295,4 +328,4 @@ def _order(graph: Graph, rng: Rng) -> Graph:
     return replace(graph, operators=tuple(operators))
 
 
-GRAPH_CHANGES: Final = (_tensor, _tensor, _tensor, _tensor, _operator, _operator, _operator, _order)
+GRAPH_CHANGES: Final = (_tensor, _tensor, _tensor, _tensor, _operator, _operator, _operator, _order, _state)

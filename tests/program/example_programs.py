@@ -380,6 +380,22 @@ def integer_lstm(profile: Profile) -> Program:
     )
 
 
+def time_filter(profile: Profile) -> Program:
+    """Four filters of three values, two per unit; sums that reach beyond int32."""
+    rng = np.random.default_rng(30)
+    return single(
+        op.TimeFilter,
+        [codes("x", 2, 12, scale=0.001, zero_point=0, dtype="int16")],
+        codes("y", 2, 2, scale=0.1, zero_point=-7, dtype="int8"),
+        profile,
+        weight=rng.integers(-32767, 32768, (4, 3)).astype(np.int16),
+        bias=ints(100000, -200000),
+        factor=rules.Multipliers(ints(1518500250), ints(-22)),
+        low=-128,
+        high=120,
+    )
+
+
 def moves(profile: Profile) -> dict[str, Program]:
     """What keeps scale and zero point."""
     x, image = codes("x", 2, 3, 4), codes("x", 1, 2, 2, 3)
@@ -397,6 +413,7 @@ def moves(profile: Profile) -> dict[str, Program]:
         "Gather": single(op.Gather, [x], codes("y", 2, 5, 4), profile, axis=1, indices=ints(2, 0, 0, 1, 2)),
         "Recurrent": recurrent(profile),
         "IntegerLstm": integer_lstm(profile),
+        "TimeFilter": time_filter(profile),
         "Float": float_program(profile),
     }
 

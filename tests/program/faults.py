@@ -10,6 +10,7 @@ import integer_lstm_faults
 import norm_faults
 import numpy as np
 import recurrent_faults
+import time_filter_faults
 from example_programs import EXAMPLES, fixed, floats, ints, plain, single, sums, with_slot, with_step
 from onnx import TensorProto
 from planting import Fault, axis, of, rule, slot, step, with_classes
@@ -385,6 +386,7 @@ RULES = [
     *norm_faults.RULES,
     *recurrent_faults.PARAMETERS,
     *integer_lstm_faults.PARAMETERS,
+    *time_filter_faults.PARAMETERS,
     axis("the fraction 1.5. It must be in 0 … 1", "onnx", fraction=floats(0, 0.5, 1.5)),
     axis("the fraction -0.5", "onnx", fraction=floats(0, -0.5, 1)),
     axis("the fraction nan", "onnx", fraction=floats(0, np.nan, 1)),

@@ -109,6 +109,7 @@ def others(profile: Profile) -> dict[str, Program]:
     )
     values = rng.integers(-32768, 32768, (2, 3)).astype(np.int16)
     found["Constant of 16 bits"] = with_step(single(op.Constant, [x], y, profile, values=values), inputs=())
+    found["TimeFilter, 16 to 8"] = EXAMPLES["TimeFilter", profile]
     return found
 
 

@@ -44,6 +44,7 @@ class LiteRtModel:
         threads: int,
         inputs: Sequence[str],
         outputs: Sequence[str],
+        keeps: bool = False,
     ) -> None:
         """Opens the model.
 
@@ -52,12 +53,14 @@ class LiteRtModel:
             runtime: a key of ``LITERT``.
             threads: that it may use, 0 for what it takes by itself.
             inputs, outputs: names of the ports in the order of the file.
+            keeps: a run begins with what the run before left in the model's variables, else with zeros.
 
         Raises:
             UsageError: LiteRT is not installed.
             ModelError: it cannot load the model.
         """
         self._name, self._inputs, self._outputs = os.fspath(path), tuple(inputs), tuple(outputs)
+        self._keeps = keeps
         check_installed(runtime)
         from ai_edge_litert import interpreter as litert
 
@@ -75,7 +78,7 @@ class LiteRtModel:
             raise ModelError(self._name, problem, cure) from error
 
     def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
-        """Outputs (all, or those named) for the arrays fed by input name; what runs before left is forgotten.
+        """Outputs (all, or those named) for the arrays fed by input name.
 
         Raises:
             DataError: names, types or shapes do not fit.
@@ -86,7 +89,8 @@ class LiteRtModel:
             raise DataError(self._name, f"got {got} as inputs", f"It takes {', '.join(self._inputs)}")
         try:
             self._feed(feeds)
-            self._interpreter.reset_all_variables()
+            if not self._keeps:
+                self._interpreter.reset_all_variables()
             self._interpreter.invoke()
         except REFUSALS as error:
             fed = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in feeds.items())

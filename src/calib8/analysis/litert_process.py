@@ -19,6 +19,7 @@ class LiteRtProcess(ForeignProcess):
         threads: int,
         inputs: Sequence[str],
         outputs: Sequence[str],
+        keeps: bool = False,
     ) -> None:
         """Starts the process and opens the model, with the arguments of ``LiteRtModel``.
 
@@ -28,5 +29,5 @@ class LiteRtProcess(ForeignProcess):
         """
         check_installed(runtime)
         name = os.fspath(path)
-        arguments = (name, runtime, threads, tuple(inputs), tuple(outputs))
+        arguments = (name, runtime, threads, tuple(inputs), tuple(outputs), keeps)
         super().__init__(name, "LiteRT", runtime, LiteRtModel, arguments)

@@ -19,6 +19,7 @@ from calib8.tflite.graph import Graph, Operator, Option, Tensor
 from calib8.tflite.kinds import CODES, WITH_WEIGHTS, Kind, kind
 from calib8.tflite.ports import port_specs
 from calib8.tflite.read import read_tflite
+from calib8.tflite.state_ports import state_specs
 
 Works = Literal["codes", "hybrid", "float", "numbers"]
 
@@ -79,7 +80,8 @@ class TfliteInspection:
         kind: of the model.
         description: what the file says of itself.
         inputs, outputs: their specs.
-        tensors, operators: in the order of the file.
+        states: what it keeps between runs, each by the name of its variable.
+        tensors, operators: in the order of the file, without those that only keep states.
         ops: operator → how many, most frequent first.
         parameters: elements of the constants that layers multiply or add.
         macs: multiply-accumulates of one run.
@@ -93,6 +95,7 @@ class TfliteInspection:
     description: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    states: tuple[TensorSpec, ...]
     tensors: tuple[TensorInspection, ...]
     operators: tuple[OperatorInspection, ...]
     ops: Mapping[str, int]
@@ -119,6 +122,7 @@ def inspect_tflite(path: str | os.PathLike[str]) -> TfliteInspection:
         description=graph.description,
         inputs=port_specs(graph, graph.inputs),
         outputs=port_specs(graph, graph.outputs),
+        states=state_specs(graph),
         tensors=tensors,
         operators=operators,
         ops=dict(Counter(operator.op for operator in operators).most_common()),

@@ -19,6 +19,7 @@ from calib8.tflite.kinds import kind
 from calib8.tflite.ports import coded_ports, port_specs
 from calib8.tflite.read import read_tflite
 from calib8.tflite.resize import frees_more_than_batch, resized
+from calib8.tflite.state_ports import state_specs
 
 Path_ = str | os.PathLike[str]
 
@@ -33,7 +34,7 @@ def open_in_litert(path: Path_, runtime: str, threads: int) -> RealSession:
     graph = read_tflite(path)
     inputs, outputs = port_specs(graph, graph.inputs), port_specs(graph, graph.outputs)
     names = [[spec.name for spec in specs] for specs in (inputs, outputs)]
-    handle = LiteRtProcess(path, runtime, threads, *names)
+    handle = LiteRtProcess(path, runtime, threads, *names, keeps=bool(state_specs(graph)))
     return real_session(os.fspath(path), (inputs, outputs), handle, runtime, coded_ports(graph))
 
 

@@ -25,6 +25,8 @@ def say_tflite(terminal: Terminal, found: TfliteInspection) -> None:
     for title, specs in (("input", found.inputs), ("output", found.outputs)):
         for spec in specs:
             terminal.say(f"{title} {spec}{_coding(by_name[spec.name])}")
+    for spec in found.states:
+        terminal.say(f"state {spec}, carried from run to run")
     terminal.say(
         f"{found.parameters:,} parameters, {found.macs:,} multiply-accumulates per run, "
         f"{decimal(found.constant_bytes)} of constants"
@@ -55,6 +57,7 @@ def tflite_document(
             "description": found.description,
             "inputs": [str(spec) for spec in found.inputs],
             "outputs": [str(spec) for spec in found.outputs],
+            "states": [str(spec) for spec in found.states],
             "parameters": found.parameters,
             "macs": found.macs,
             "constant_bytes": found.constant_bytes,

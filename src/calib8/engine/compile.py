@@ -27,6 +27,7 @@ from calib8.engine.emit import (
     recurrent,
     resize,
     softmax,
+    time_filter,
     wide,
 )
 from calib8.engine.emitter import Emits, Emitter
@@ -57,6 +58,7 @@ EMIT: Final[Emits] = {
     **group_norm.EMIT,
     **recurrent.EMIT,
     **integer_lstm.EMIT,
+    **time_filter.EMIT,
     **resize.EMIT,
     **moves.EMIT,
     **wide.EMIT,
@@ -104,7 +106,8 @@ def emit_of(work: Work, program: Program) -> Callable[[Work, Emitter], None]:
 def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) -> Plan:
     """The plan of all that was emitted."""
     program = out.program
-    weights = [step.weight.nbytes for step in program.instructions if isinstance(step, op.Weighted)]
+    layers = (step for step in program.instructions if isinstance(step, op.Weighted | op.TimeFilter))
+    weights = [step.weight.nbytes for step in layers]
     cells = (step for step in program.instructions if isinstance(step, op.Recurrent | op.IntegerLstm))
     weights += [step.weight.nbytes + step.recurrent.nbytes for step in cells]
     return Plan(

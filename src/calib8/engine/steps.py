@@ -54,6 +54,10 @@ class Mul(Step):
     """Product of codes."""
 
 
+class TimeFilter(Step):
+    """Sums over what filters gave lately."""
+
+
 class Div(Step):
     """Quotient of codes."""
 

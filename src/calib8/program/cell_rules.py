@@ -28,7 +28,7 @@ class CellFunction:
 
 @dataclass(frozen=True, eq=False)
 class Multipliers:
-    """Real factors inside an IntegerLstm: ``multiplier · 2^(shift − 31)``, rounded twice in every profile.
+    """Real factors of integer cells and filters: ``multiplier · 2^(shift − 31)``, rounded twice always.
 
     Attributes:
         multiplier: int32 [n], 0 or in [2^30, 2^31).

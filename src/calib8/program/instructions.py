@@ -28,6 +28,7 @@ from calib8.program.ops import (
     recurrent,
     resize,
     softmax,
+    time_filter,
 )
 from calib8.program.ops.borders import Dequantize as Dequantize
 from calib8.program.ops.borders import Quantize as Quantize
@@ -69,6 +70,7 @@ from calib8.program.ops.quotient import Div as Div
 from calib8.program.ops.resize import ResizeLinear as ResizeLinear
 from calib8.program.ops.resize import ResizeNearest as ResizeNearest
 from calib8.program.ops.softmax import Softmax as Softmax
+from calib8.program.ops.time_filter import TimeFilter as TimeFilter
 from calib8.program.ops.traits import Traits
 from calib8.program.ops.weighted import Weighted as Weighted
 
@@ -87,6 +89,7 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **group_norm.TRAITS,
     **recurrent.TRAITS,
     **integer_lstm.TRAITS,
+    **time_filter.TRAITS,
     **resize.TRAITS,
     **moves.TRAITS,
     **constant.TRAITS,

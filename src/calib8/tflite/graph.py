@@ -97,7 +97,7 @@ class State:
         name: of the variable.
         read: tensor that holds the value before a run; nothing writes it.
         written: tensor that holds the value after it, of the same type, shape, scale and zero point.
-        initial: value before the first run, with type and shape of the tensors.
+        initial: value before the first run, with type and shape of the tensors; without elements: real 0.
     """
 
     name: str

@@ -17,7 +17,14 @@ CODES: Final = frozenset({"int8", "uint8", "int16", "int4"})
 WITH_WEIGHTS: Final = frozenset(
     {"CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL"}
 )
-"""Operators that LiteRT computes from float activations and integer weights as well."""
+"""Layers that LiteRT computes from float activations and integer weights as well."""
+
+
+MIXED: Final = WITH_WEIGHTS | {
+    "SVDF", "RNN", "LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "BIDIRECTIONAL_SEQUENCE_LSTM",
+}  # fmt: skip
+"""Those, and recurrent ones that LiteRT computes so."""
 
 
 def kind(graph: Graph) -> Kind:
@@ -40,9 +47,7 @@ def kind_of_file(path: str | os.PathLike[str]) -> Kind | None:
 
 def _mixes(graph: Graph, operator: Operator) -> bool:
     given = [graph.tensors[place] for place in operator.inputs if place >= 0]
-    return operator.op in WITH_WEIGHTS and any(
-        tensor.data is not None and _is_codes(tensor) for tensor in given
-    )
+    return operator.op in MIXED and any(tensor.data is not None and _is_codes(tensor) for tensor in given)
 
 
 def _is_codes(tensor: Tensor) -> bool:

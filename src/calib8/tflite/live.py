@@ -17,6 +17,13 @@ SIZE_INPUTS: Final[Mapping[str, int]] = {
 """Operator → its input that holds sizes; the shape of its output says the same."""
 
 
+ZERO_STATES: Final[Mapping[str, tuple[int, ...]]] = {
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (35, 36, 37, 38),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19),
+}
+"""Operator → its inputs that are states which every run begins with zeros."""
+
+
 def needed(graph: Graph, places: Iterable[int]) -> tuple[Operator, ...]:
     """The operators that lead to tensors, in the order of execution.
 
@@ -32,9 +39,9 @@ def needed(graph: Graph, places: Iterable[int]) -> tuple[Operator, ...]:
 
 
 def value_inputs(operator: Operator) -> tuple[int, ...]:
-    """The inputs of an operator that are given, without the one that holds sizes."""
-    sizes = SIZE_INPUTS.get(operator.op)
-    return tuple(place for at, place in enumerate(operator.inputs) if at != sizes and place >= 0)
+    """The inputs of an operator that are given, without the one that holds sizes and states of zeros."""
+    left_out = {SIZE_INPUTS.get(operator.op, -1), *ZERO_STATES.get(operator.op, ())}
+    return tuple(place for at, place in enumerate(operator.inputs) if at not in left_out and place >= 0)
 
 
 def makes_constant(graph: Graph, operator: Operator) -> bool:

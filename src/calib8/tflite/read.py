@@ -235,12 +235,13 @@ def _option(file: _File, options: Any, field: str, kind: str) -> Option:
     name = accessor(field)
     if kind == "ints":
         return file.ints(options, name)
-    value: Option = getattr(options, name)()
+    found: Any = getattr(options, name)()
     if kind == "text":
-        return "" if value is None else value.decode()  # type: ignore[union-attr]
+        return "" if found is None else str(found, "utf-8")
     if kind == "value":
+        value: Option = found
         return value
-    return names(getattr(tflite, kind)).get(int(value), f"{kind} {value}")  # type: ignore[arg-type]
+    return names(getattr(tflite, kind)).get(int(found), f"{kind} {found}")
 
 
 def defaults(op: str) -> dict[str, Option]:

@@ -161,10 +161,22 @@ OPTIONS: Final[Mapping[str, Options]] = {
     "CAST": Options("CastOptions", {"in_data_type": "TensorType", "out_data_type": "TensorType"}),
     "QUANTIZE": Options("QuantizeOptions"),
     "DEQUANTIZE": Options("DequantizeOptions"),
+    "SVDF": Options("SVDFOptions", ACTIVATION | {"rank": "value", "asymmetric_quantize_inputs": "value"}),
     "VAR_HANDLE": Options("VarHandleOptions", {"container": "text", "shared_name": "text"}),
     "READ_VARIABLE": Options("ReadVariableOptions"),
     "ASSIGN_VARIABLE": Options("AssignVariableOptions"),
     "CALL_ONCE": Options("CallOnceOptions", {"init_subgraph_index": "value"}),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": Options(
+        "BidirectionalSequenceLSTMOptions",
+        ACTIVATION
+        | {
+            "cell_clip": "value",
+            "proj_clip": "value",
+            "merge_outputs": "value",
+            "time_major": "value",
+            "asymmetric_quantize_inputs": "value",
+        },
+    ),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Options(
         "UnidirectionalSequenceLSTMOptions",
         ACTIVATION

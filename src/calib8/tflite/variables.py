@@ -248,7 +248,7 @@ def _same_codes(one: Tensor, other: Tensor) -> bool:
 
 
 def with_variables(graph: Graph) -> list[Graph]:
-    """Subgraphs for a file: the graph with operators on variables in place of its states, and what begins them.
+    """Subgraphs for a file: the graph with operators on variables, not states, and what begins them.
 
     The inverse of ``without_variables``.
     """

@@ -16,7 +16,8 @@ FIRST: Final[Mapping[str, int]] = {"BROADCAST_TO": 2}
 
 LAST: Final[Mapping[str, int]] = {
     "ABS": 5, "ADD": 6, "ARG_MAX": 3, "ARG_MIN": 3, "AVERAGE_POOL_2D": 3, "BATCH_MATMUL": 4,
-    "BATCH_TO_SPACE_ND": 4, "BROADCAST_TO": 4, "CAST": 9, "CONCATENATION": 7, "CONV_2D": 8, "COS": 2,
+    "BATCH_TO_SPACE_ND": 4, "BIDIRECTIONAL_SEQUENCE_LSTM": 3,
+    "BROADCAST_TO": 4, "CAST": 9, "CONCATENATION": 7, "CONV_2D": 8, "COS": 2,
     "DEPTHWISE_CONV_2D": 7, "DEPTH_TO_SPACE": 2, "DEQUANTIZE": 9, "DIV": 2, "EQUAL": 5, "EXP": 2,
     "FLOOR_DIV": 3, "FLOOR_MOD": 2, "FULLY_CONNECTED": 14, "GATHER": 8, "GATHER_ND": 6, "GELU": 3,
     "GREATER": 2, "GREATER_EQUAL": 3, "L2_NORMALIZATION": 2,
@@ -27,7 +28,7 @@ LAST: Final[Mapping[str, int]] = {
     "SELECT_V2": 2, "SIGN": 2,
     "SIN": 2, "SLICE": 8, "SOFTMAX": 4, "SPACE_TO_BATCH_ND": 4, "SPACE_TO_DEPTH": 2, "SPLIT": 5,
     "SPLIT_V": 3, "SQRT": 2, "SQUARED_DIFFERENCE": 2, "SQUEEZE": 2, "STRIDED_SLICE": 8, "SUB": 5, "SUM": 2,
-    "TANH": 3, "TILE": 3, "TOPK_V2": 3, "TRANSPOSE": 9, "TRANSPOSE_CONV": 5,
+    "SVDF": 4, "TANH": 3, "TILE": 3, "TOPK_V2": 3, "TRANSPOSE": 9, "TRANSPOSE_CONV": 5,
     "UNIDIRECTIONAL_SEQUENCE_LSTM": 4, "UNPACK": 6,
     **dict.fromkeys(
         (

@@ -27,6 +27,7 @@ from calib8.program.instructions import (
     IntegerLstm,
     MatMul,
     Recurrent,
+    TimeFilter,
     Weighted,
 )
 from calib8.program.program import WIDE_TYPE, Slot
@@ -281,3 +282,12 @@ def integer_lstm(builder: Builder, step: IntegerLstm) -> None:
         NoFormError: always: files hold the scales that its multipliers were made of.
     """
     raise NoFormError("its multipliers are no scales any more: keep the TFLite file that it was read from")
+
+
+def time_filter(builder: Builder, step: TimeFilter) -> None:
+    """Filters over time.
+
+    Raises:
+        NoFormError: always: files hold the scales that its factor was made of.
+    """
+    raise NoFormError("its factor is no scale any more: keep the TFLite file that it was read from")

@@ -13,8 +13,13 @@ from calib8.parameters import with_both
 from calib8.tflite.graph import Graph, Operator, Tensor
 from calib8.tflite.uses import USES
 
-LAYERS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
-"""Operators that take 8-bit weights beside float activations."""
+LAYERS: Final = {
+    "CONV_2D": (0, 1), "DEPTHWISE_CONV_2D": (0, 1), "TRANSPOSE_CONV": (2, 1), "FULLY_CONNECTED": (0, 1),
+    "BATCH_MATMUL": (0, 1), "SVDF": (0, 1), "RNN": (0, 1), "LSTM": (0, 2),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": (0, 1), "UNIDIRECTIONAL_SEQUENCE_LSTM": (0, 2),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": (0, 2),
+}  # fmt: skip
+"""Operators that take 8-bit weights beside float activations: places of these and of a weight."""
 
 CODES: Final = ("int8", "uint8", "int16", "int4")
 
@@ -46,10 +51,10 @@ def _dequantized(tensor: Tensor, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def is_hybrid(graph: Graph, operator: Operator) -> bool:
     """A layer of 8-bit weights and float activations: it quantizes its input while it runs."""
-    weights, image = (1, 2) if operator.op == "TRANSPOSE_CONV" else (1, 0)
-    if operator.op not in LAYERS or len(operator.inputs) <= max(weights, image):
+    places = LAYERS.get(operator.op)
+    if places is None or len(operator.inputs) <= max(places) or -1 in (operator.inputs[at] for at in places):
         return False
-    x, weight = (graph.tensors[operator.inputs[at]] for at in (image, weights))
+    x, weight = (graph.tensors[operator.inputs[at]] for at in places)
     return x.dtype == "float32" and weight.dtype in CODES
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from calib8.model.from_tflite import elementwise, images, layers, moves, picks, reductions, slices
+from calib8.model.from_tflite import elementwise, images, layers, lstm, moves, picks, reductions, slices
 from calib8.model.from_tflite.detections import detection_post_process
 from calib8.model.from_tflite.elementwise import Translate
 from calib8.tflite.custom import DETECTIONS, TRANSPOSE_CONV_BIAS
@@ -41,6 +41,8 @@ TRANSLATE: Final[Mapping[str, Translate]] = {
     "TRANSPOSE_CONV": layers.transpose_conv,
     "FULLY_CONNECTED": layers.fully_connected,
     "BATCH_MATMUL": layers.batch_matmul,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm.sequence_lstm,
+    "BIDIRECTIONAL_SEQUENCE_LSTM": lstm.bidirectional_lstm,
     "AVERAGE_POOL_2D": images.pool("AveragePool"),
     "MAX_POOL_2D": images.pool("MaxPool"),
     "L2_POOL_2D": images.l2_pool_2d,

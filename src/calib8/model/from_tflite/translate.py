@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import NoFormError, UnsupportedModelError
@@ -14,8 +15,10 @@ from calib8.model.from_tflite.float_only import fold, refuse_codes
 from calib8.model.from_tflite.free_sizes import has_free_batch
 from calib8.model.from_tflite.operators import translation
 from calib8.model.save import model_bytes
+from calib8.model.states import write_states
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
+from calib8.tflite.state_ports import state_ports, with_state_ports
 from calib8.tflite.versions import unknown_version
 
 IR_VERSION: Final = 8
@@ -50,21 +53,24 @@ class UntranslatedError(Exception):
 def float_model(graph: Graph, name: str) -> ir.Model:
     """The ONNX model of a float TFLite model; inputs and outputs as the file has them, NHWC.
 
-    Constants in float16, or as integers that a DEQUANTIZE makes float, become float32.
+    Constants in float16, or as integers that a DEQUANTIZE makes float, become float32. Variables become
+    inputs and outputs, and states in the metadata.
 
     Args:
         graph: checked.
         name: of the model, for messages.
 
     Raises:
-        UnsupportedModelError: a quantized model, free sizes other than the batch, or operators without ONNX
-            nodes; all of them are listed.
+        UnsupportedModelError: a quantized model, free sizes other than the batch, variables that do not begin
+            with zeros, or operators without ONNX nodes; all of them are listed.
     """
+    graph = with_state_ports(graph)
     try:
         refuse_codes(graph, name)
         builder = Builder(graph, free_batch=has_free_batch(graph, name))
     except (NoFormError, *MISFITS) as reason:
         raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
+    _refuse_begun(graph, name)
     problems = translate(builder)
     if problems:
         listed = "; ".join(problem.text for problem in problems)
@@ -74,7 +80,17 @@ def float_model(graph: Graph, name: str) -> ir.Model:
             CURE,
         )
     _finish(builder)
-    return ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8")
+    model = ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8")
+    write_states(model, state_ports(graph))
+    return model
+
+
+def _refuse_begun(graph: Graph, name: str) -> None:
+    """Refuses a variable that begins with other values than 0: states of ONNX models begin with zeros."""
+    begun = next((state.name for state in graph.states if np.any(state.initial)), None)
+    if begun is not None:
+        problem = f"the variable '{begun}' begins with other values than 0"
+        raise UnsupportedModelError(name, problem, "Export the model with zeros as initial value")
 
 
 def operators_as_onnx(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from calib8.tflite.graph import Graph, Operator
+from calib8.tflite.live import ZERO_STATES
 from calib8.tflite.schema import OPTIONS, PLAIN, member_names
 from calib8.tflite.versions import unknown_version
 
@@ -24,7 +25,6 @@ class Takes:
         outputs: most outputs; one at least.
         ranks: place of an input → least and most axes.
         gaps: any input but the first may be left out.
-        states: places of inputs that keep their values between runs.
     """
 
     least: int = 1
@@ -32,7 +32,6 @@ class Takes:
     outputs: int = 1
     ranks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     gaps: bool = False
-    states: tuple[int, ...] = ()
 
 
 IMAGE: Final = (4, 4)
@@ -91,7 +90,9 @@ TAKES: Final[Mapping[str, Takes]] = {
     "ADD_N": Takes(1, MANY),
     "SELECT": Takes(3, 3),
     "TOPK_V2": Takes(2, 2, 2, {0: (1, 32), 1: LIST}),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": Takes(20, 24, ranks={0: (3, 3)}, gaps=True, states=(18, 19)),
+    "SVDF": Takes(5, 5, 2, dict.fromkeys((0, 1, 2, 4), (2, 2)), gaps=True),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": Takes(20, 24, ranks={0: (3, 3)}, gaps=True),
+    "BIDIRECTIONAL_SEQUENCE_LSTM": Takes(39, 48, 2, ranks={0: (3, 3)}, gaps=True),
 }
 """Operators whose number of tensors is known."""
 
@@ -193,7 +194,7 @@ def _miscounted(operator: Operator) -> str | None:
 
 
 def _variable_problem(graph: Graph, operator: Operator) -> str | None:
-    states = TAKES[operator.op].states if operator.op in TAKES else ()
+    states = ZERO_STATES.get(operator.op, ())
     read = (place for at, place in enumerate(operator.inputs) if at not in states)
     for place in (*read, *operator.outputs):
         if place != ABSENT and graph.tensors[place].is_variable:

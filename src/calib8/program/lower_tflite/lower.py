@@ -32,7 +32,7 @@ from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
 from calib8.tflite.ports import port_names
 from calib8.tflite.sizes import wrong_shape
-from calib8.tflite.state_ports import state_ports, with_state_ports
+from calib8.tflite.state_ports import STATE_TYPES, state_ports, with_state_ports
 
 NO_FORM: Final = "the operator has no integer form"
 BEHIND_FLOAT: Final = "it reads what float operators compute"

@@ -17,6 +17,7 @@ from calib8.program.lower_tflite import (
     pads,
     pools,
     resizes,
+    svdf,
     tables,
 )
 from calib8.program.lower_tflite.builder import Builder
@@ -80,6 +81,7 @@ LOWER: Final[Mapping[str, Callable[[Builder, Operator], None]]] = {
     "STRIDED_SLICE": indices.strided_slice,
     "SUB": elementwise.sub,
     "SUM": pools.sum_over,
+    "SVDF": svdf.svdf,
     tables.TABLE: tables.table,
     "TANH": functions.function,
     "TILE": moves.tile,

@@ -16,10 +16,12 @@ MOVES: Final = frozenset({
 
 OPERATORS: Final = MOVES | {
     "ADD", "CONV_2D", "DEPTHWISE_CONV_2D", "DEQUANTIZE", "FULLY_CONNECTED", "LEAKY_RELU", "LOGISTIC",
-    "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MUL", "QUANTIZE", "RELU", "RELU6", "SUB", "TABLE", "TANH",
+    "MAXIMUM", "MAX_POOL_2D", "MINIMUM", "MUL", "QUANTIZE", "RELU", "RELU6", "SUB", "SVDF",
+    "TABLE", "TANH",
     "TRANSPOSE_CONV", "UNIDIRECTIONAL_SEQUENCE_LSTM",
 }  # fmt: skip
-"""Operators on 16-bit codes; MAXIMUM and MINIMUM with a constant alone, of the LSTM its c and its weights."""
+"""Operators on 16-bit codes; MAXIMUM and MINIMUM with a constant alone, of the LSTM its c and its
+weights, of SVDF its state and the weights over it."""
 
 
 def wide_problem(graph: Graph, operator: Operator) -> str | None:
