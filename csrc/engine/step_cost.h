@@ -61,6 +61,7 @@ inline double nanoseconds(const Recurrent& step) {
   return step.directions * step.samples > 1 ? kWorthSharing : 0;
 }
 inline double nanoseconds(const IntegerLstm& step) { return step.samples > 1 ? kWorthSharing : 0; }
+inline double nanoseconds(const IntegerGru& step) { return step.samples > 1 ? kWorthSharing : 0; }
 inline double nanoseconds(const Lookup& step) { return product(step.tensors.sizes) / kElements; }
 
 // All others.

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "steps/elementwise.h"
+#include "steps/integer_gru.h"
 #include "steps/integer_lstm.h"
 #include "steps/layers.h"
 #include "steps/moves.h"
@@ -24,7 +25,8 @@ using AllSteps =
     std::tuple<FillHalo, Copy, Quantize, Dequantize, Conv, Depthwise, MatMul, Requantize, Add, AddSums, Mul,
                Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax, LayerNorm, ResizeLinear,
                ResizeToFloat, Plane, Finish, WideAdd, WideMul, WideLookup, WideMaxPool, WideQuantize,
-               WideDequantize, WideConv, WideDepthwise, WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div>;
+               WideDequantize, WideConv, WideDepthwise, WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div,
+               IntegerGru>;
 constexpr int kStepKinds = std::tuple_size_v<AllSteps>;
 
 }  // namespace calib8::engine

@@ -15,7 +15,8 @@ from calib8.program.slot import Slot
 
 Kinds = tuple[str, ...]
 CODES: Final[Kinds] = ("8-bit codes",)
-ANY_CODES: Final[Kinds] = ("8-bit codes", "16-bit codes")
+WIDE_CODES: Final[Kinds] = ("16-bit codes",)
+ANY_CODES: Final[Kinds] = (*CODES, *WIDE_CODES)
 SUMS: Final[Kinds] = ("sums",)
 EITHER: Final[Kinds] = (*CODES, *SUMS)
 ANYTHING: Final[Kinds] = ()
@@ -30,12 +31,18 @@ class Takes:
         output: kinds of the output.
         shared: all slots have the same type, scales and zero point.
         variadic: one input or more.
+        more: kinds of the outputs that it may write beside the first one.
     """
 
     inputs: tuple[Kinds, ...]
     output: Kinds
     shared: bool = False
     variadic: bool = False
+    more: tuple[Kinds, ...] = ()
+
+    def of(self, inputs: int) -> tuple[Kinds, ...]:
+        """Kinds of so many inputs, then of the outputs."""
+        return (*(self.inputs * inputs if self.variadic else self.inputs), self.output, *self.more)
 
 
 UNARY: Final = Takes((CODES,), CODES)
