@@ -67,10 +67,9 @@ def _scan(names: Names, node: ir.Node, d: int, name: str, *, backwards: bool) ->
     sequence = node.inputs[SEQUENCE]
     assert sequence is not None
     body = _body(names, node, d, name)
-    attributes = {"num_scan_inputs": 1, "scan_input_axes": [axis], "scan_input_directions": [int(backwards)]}
-    made = ir.node(
-        "Scan", [*first, sequence], attributes, num_outputs=3, name=names.node(f"{name}/Scan")
-    )
+    ways = {f"scan_{side}_directions": [int(backwards)] for side in ("input", "output")}
+    attributes: dict[str, int | list[int]] = {"num_scan_inputs": 1, "scan_input_axes": [axis], **ways}
+    made = ir.node("Scan", [*first, sequence], attributes, num_outputs=3, name=names.node(f"{name}/Scan"))
     made.attributes["body"] = ir.AttrGraph("body", body)
     for value, what in zip(made.outputs, ("h", "c", "steps"), strict=True):
         value.name, value.dtype = names.value(f"{name}/{what}"), ir.DataType.FLOAT
@@ -103,7 +102,7 @@ def _first(
 
 
 def _body(names: Names, node: ir.Node, d: int, name: str) -> ir.Graph:
-    """One step: h, c and x_t [N, I] to the next h and c, and c once more."""
+    """One step: h, c and x_t [N, I] to the next h and c, and c once more as [N, H]."""
     floats = ir.TensorType(ir.DataType.FLOAT)
     h, c, x, new_h, new_c = (
         ir.Value(name=names.value(f"{name}/body_{what}"), type=floats)
@@ -117,9 +116,9 @@ def _body(names: Names, node: ir.Node, d: int, name: str) -> ir.Graph:
     attributes = [node.attributes[key] for key in KEPT if key in node.attributes]
     unused = ir.Value(name="")
     step = ir.Node("", "LSTM", inputs, attributes, outputs=[unused, new_h, new_c], name=f"{name}/step")
-    copy = ir.node("Identity", [new_c], name=f"{name}/copy")
-    copy.outputs[0].name, copy.outputs[0].type = names.value(f"{name}/body_step"), floats
-    return ir.Graph([h, c, x], [new_h, new_c, copy.outputs[0]], nodes=[row, step, copy], name=f"{name}/body")
+    flat = ir.node("Squeeze", [new_c, axes], name=f"{name}/flat")
+    flat.outputs[0].name, flat.outputs[0].type = names.value(f"{name}/body_step"), floats
+    return ir.Graph([h, c, x], [new_h, new_c, flat.outputs[0]], nodes=[row, step, flat], name=f"{name}/body")
 
 
 def _weight(names: Names, node: ir.Node, place: int, d: int, name: str) -> ir.Value | None:

@@ -80,6 +80,7 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.GroupNorm: pools.normalized,
     op.Recurrent: layers.recurrent,
     op.IntegerLstm: layers.integer_lstm,
+    op.IntegerGru: layers.integer_gru,
     op.Concat: moves.concat,
     op.Constant: moves.constant,
     op.ResizeNearest: moves.resize_nearest,

@@ -24,6 +24,7 @@ from calib8.program.instructions import (
     ConvTranspose,
     DepthwiseConv,
     FullyConnected,
+    IntegerGru,
     IntegerLstm,
     MatMul,
     Recurrent,
@@ -281,3 +282,12 @@ def integer_lstm(builder: Builder, step: IntegerLstm) -> None:
         NoFormError: always: files hold the scales that its multipliers were made of.
     """
     raise NoFormError("its multipliers are no scales any more: keep the TFLite file that it was read from")
+
+
+def integer_gru(builder: Builder, step: IntegerGru) -> None:
+    """A GRU of integers.
+
+    Raises:
+        NoFormError: always.
+    """
+    raise NoFormError("TFLite has no GRU of integers")

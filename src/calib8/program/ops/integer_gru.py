@@ -97,7 +97,7 @@ def _macs(layer: IntegerGru, source: Slot, result: Slot) -> int:
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
     IntegerGru: Traits(
-        Takes((ANY_CODES,), CODES, variadic=True, more=(WIDE_CODES,)),
+        Takes((CODES, ANY_CODES), CODES, variadic=True, more=(WIDE_CODES,)),
         _shape,
         integer_gru,
         macs=_macs,

@@ -207,7 +207,7 @@ def _macs(layer: IntegerLstm, source: Slot, result: Slot) -> int:
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
     IntegerLstm: Traits(
-        Takes((ANY_CODES,), CODES, variadic=True, more=(WIDE_CODES,)),
+        Takes((CODES, ANY_CODES), CODES, variadic=True, more=(WIDE_CODES,)),
         _shape,
         integer_lstm,
         macs=_macs,

@@ -40,12 +40,12 @@ def sequence_sizes(step: Step) -> tuple[int, int, int]:
     """Sizes of the sequence that a layer reads.
 
     Raises:
-        ModelError: it is no sequence of 8-bit codes.
+        ModelError: it has other axes.
     """
     source = step.inputs[0]
-    if source.is_wide or len(source.shape) != 3:
+    if len(source.shape) != 3:
         problem = f'has "{source.name}", {source.dtype} of shape {list(source.shape)}'
-        raise step.error(problem, "Sequences are 8-bit codes with 3 axes")
+        raise step.error(problem, "Sequences have 3 axes")
     first, second, inputs = source.shape
     return first, second, inputs
 

@@ -27,7 +27,7 @@ class Takes:
     """What the slots of one type of instruction may hold.
 
     Attributes:
-        inputs: kinds per input; a single entry serves any number of inputs if ``variadic``.
+        inputs: kinds per input; the last entry serves any number of inputs if ``variadic``.
         output: kinds of the output.
         shared: all slots have the same type, scales and zero point.
         variadic: one input or more.
@@ -42,7 +42,10 @@ class Takes:
 
     def of(self, inputs: int) -> tuple[Kinds, ...]:
         """Kinds of so many inputs, then of the outputs."""
-        return (*(self.inputs * inputs if self.variadic else self.inputs), self.output, *self.more)
+        known = self.inputs
+        if self.variadic:
+            known = (*known, *known[-1:] * (inputs - len(known)))[:inputs]
+        return (*known, self.output, *self.more)
 
 
 UNARY: Final = Takes((CODES,), CODES)
