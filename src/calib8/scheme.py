@@ -71,10 +71,10 @@ class QuantScheme:
         takes: names of the activation types that the target can run.
         cautions: activation type → what the user should know before choosing it.
         computes: ops beyond those with an integer form for every target that this one computes from codes.
-        recurrent: how LSTM, GRU and RNN are computed. ``float``: as they are; ``hybrid``: weights are codes, and
-            what they are multiplied with gets codes while it is computed, so that no tensor beside these nodes
-            needs any; ``integer``: LSTM and GRU from codes to codes with 16-bit gates and states inside, the
-            others float (``calib8.passes.integer_cells``).
+        recurrent: how LSTM, GRU and RNN are computed. ``float``: as they are; ``hybrid``: weights are codes,
+            and what they are multiplied with gets codes while it is computed, so that no tensor beside these
+            nodes needs any; ``integer``: LSTM and GRU from codes to codes with 16-bit gates and states, RNN
+            float (``calib8.passes.integer_cells``).
         takes_recurrent: which of these the target can run.
         spots: code of single activations for which 8 bits are too few, see ``calib8.passes.spots``; None: the
             target has no integer form for them.
@@ -143,7 +143,6 @@ class QuantScheme:
             if name == granularity:
                 return replace(self, weight_granularity=granularity)
         raise UsageError(parameter("weights", name), "unknown granularity", one_of(name, GRANULARITIES))
-
 
     def with_recurrent(self, name: str) -> QuantScheme:
         """The same scheme with recurrent layers computed in another way.

@@ -144,13 +144,13 @@ OWN_SHAPES = ("Float", "Reshape", "Slice")
 """Their output slot is what says which shape is meant."""
 
 
-def first_output(name: str) -> int:
+def written(name: str) -> int:
     return EXAMPLES[name, "onnx"].instructions[0].outputs[0]
 
 
 SHAPES = [
     of(lambda p: SUMS_MOVED, "sums with 4 scales", "Reshape"),
-    *(slot(name, first_output(name), "but computes", shape=(7, 7)) for name in NAMES if name not in OWN_SHAPES),
+    *(slot(name, written(name), "but computes", shape=(7, 7)) for name in NAMES if name not in OWN_SHAPES),
     slot("Reshape", 1, r"makes \[5, 5\] of \[2, 3, 4\]", shape=(5, 5)),
     slot("Slice", 1, r"for \[2, 3, 4\] → \[7, 7\]", shape=(7, 7)),
     step("Quantize", r"axes \[0, 2, 3\] for rank 4", axes=(0, 2, 3)),

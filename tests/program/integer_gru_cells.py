@@ -56,14 +56,10 @@ def random_lstm_with_states(rng: np.random.Generator, sizes: tuple[int, int, int
     x, y = (_unsigned(slot) if flip else slot for slot, flip in zip((x, y), flipped, strict=True))
     cell = wide_state("c", sizes[1], layer.units, 2.0 ** (layer.cell_bits - 15))
     h = Slot("h", (sizes[1], layer.width), y.dtype, y.scales, y.zero_point)
-    fields = {
-        name: value for name, value in vars(layer).items() if name not in ("name", "inputs", "outputs")
-    }
+    fields = {name: value for name, value in vars(layer).items() if name not in ("name", "inputs", "outputs")}
     fields |= {"reverse": reverse, "first": ("h",) * reads_h + ("c",) * reads_c}
     outputs = [y, *([replace(cell, name="last")] * gives)]
-    return with_ports(
-        op.IntegerLstm, [x, *([h] * reads_h), *([cell] * reads_c)], outputs, "single", **fields
-    )
+    return with_ports(op.IntegerLstm, [x, *([h] * reads_h), *([cell] * reads_c)], outputs, "single", **fields)
 
 
 def _unsigned(slot: Slot) -> Slot:

@@ -2,8 +2,8 @@
 
     x, first h, first c ─► Scan over time ─► c of every step        body: the same LSTM, one step of it
 
-Every direction is scanned by itself; their cells lie side by side along the last axis. The layer stays as it is.
-The scan adds the products of one more layer to the run, and the values count like those of any other tensor.
+Every direction is scanned by itself; their cells lie side by side along the last axis. The layer stays as
+it is. The scan adds the products of one more layer to the run; values count like those of any other tensor.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ def _add(names: Names, node: ir.Node, name: str) -> None:
     attribute = node.attributes.get("direction")
     way = "forward" if attribute is None else attribute.as_string()
     count = direction_count(node)
-    parts = [
-        _scan(names, node, d, f"{name}/{d}", backwards=way == "reverse" or d == 1) for d in range(count)
-    ]
+    parts = [_scan(names, node, d, f"{name}/{d}", backwards=way == "reverse" or d == 1) for d in range(count)]
     join = ir.node("Concat", parts, {"axis": -1}, name=names.node(name))
     join.outputs[0].name = name
     join.outputs[0].dtype = ir.DataType.FLOAT
@@ -77,9 +75,7 @@ def _scan(names: Names, node: ir.Node, d: int, name: str, *, backwards: bool) ->
     return made.outputs[2]
 
 
-def _first(
-    names: Names, node: ir.Node, place: int, d: int, axis: int, size: int, name: str
-) -> ir.Value:
+def _first(names: Names, node: ir.Node, place: int, d: int, axis: int, size: int, name: str) -> ir.Value:
     """The first state of a direction, [1, N, H]: given, or zeros."""
     value, stem = input_at(node, place), f"{name}/first_{place}"
 

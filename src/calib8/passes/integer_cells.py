@@ -19,9 +19,11 @@ from typing import Final, Protocol
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import TableError
 from calib8.model.graph import constant, float_attribute, input_at
 from calib8.model.states import MOVES
 from calib8.ops.groups import RECURRENT
+from calib8.parameters import parameter
 from calib8.passes.recurrent_nodes import (
     DEFAULTS,
     LENGTHS,
@@ -153,13 +155,21 @@ def cells_of(model: ir.Model, keep_float: frozenset[str] = frozenset()) -> dict[
 
 
 def cell_powers(model: ir.Model, quantized: frozenset[str], table: CalibrationTable) -> dict[str, int]:
-    """Names of quantized LSTMs → p of their cells; those of which the table knows nothing are left out."""
+    """Names of quantized LSTMs → p of their cells.
+
+    Raises:
+        TableError: the table has no range of one.
+    """
     powers = {}
     for name, node in cells_of(model).items():
-        entry = table.entries.get(name)
-        if entry is not None and node.name in quantized:
-            given = entry.method == GIVEN or not entry.count
-            powers[node.name or ""] = power_of(entry.range.magnitude if given else entry.observed.magnitude)
+        if node.name not in quantized:
+            continue
+        if name not in table.entries:
+            cure = f"Calibrate this model again, or give it with {parameter('ranges')}"
+            raise TableError(name, "the table lacks it, the cell of an LSTM in integers", cure)
+        entry = table.entries[name]
+        given = entry.method == GIVEN or not entry.count
+        powers[node.name or ""] = power_of(entry.range.magnitude if given else entry.observed.magnitude)
     return powers
 
 

@@ -175,15 +175,21 @@ def _decide(
     quantized: set[ir.Node] = set()
     for node in _float_nodes(model):
         function = only_as_function.get(node)
-        reason = cells[node] if node in cells else (
-            bound.get(node.name or "", "")
-            or _why_by_itself(node, keep_float, in_norms)
-            or _why_not_here(node, scheme)
-            or _why_no_function(node, scheme, feeds_weights, is_one=function is not None or node in in_norms)
-            or _why_float_output(node, scheme)
-            or _why_behind_float(node, fused_into.get(node), quantized)
-            or _why_float_source(function, quantized)
-            or _why_tail(node, feeds_weights, quantized)
+        reason = (
+            cells[node]
+            if node in cells
+            else (
+                bound.get(node.name or "", "")
+                or _why_by_itself(node, keep_float, in_norms)
+                or _why_not_here(node, scheme)
+                or _why_no_function(
+                    node, scheme, feeds_weights, is_one=function is not None or node in in_norms
+                )
+                or _why_float_output(node, scheme)
+                or _why_behind_float(node, fused_into.get(node), quantized)
+                or _why_float_source(function, quantized)
+                or _why_tail(node, feeds_weights, quantized)
+            )
         )
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:

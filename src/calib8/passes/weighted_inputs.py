@@ -1,4 +1,4 @@
-"""Q/DQ on the inputs of weighted layers and averaging pools, and on one side of additions: what TensorRT fuses."""
+"""Q/DQ on the inputs of layers and averaging pools, and on one side of additions: what TensorRT fuses."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from calib8.model.graph import (
 from calib8.model.layer import Layer
 from calib8.ops.questions import clips, is_weighted, joins
 from calib8.passes.place import Placement, clip_limits
-from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
+from calib8.qparams import QParams, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
 from calib8.quantization.recurrent_states import code_states
 from calib8.quantization.recurrent_weights import quantize_recurrent_weights

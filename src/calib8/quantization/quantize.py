@@ -81,7 +81,8 @@ def quantize_graph(
         ranges = resolve_ranges(prepared, placement, table, scheme, rounding, found.taken)
         before = resolve_ranges(prepared, placement, table, scheme, rounding) if found.taken else {}
         narrow = {name: before[name] for name in found.taken}
-        powers = cell_powers(prepared, placement.quantized_nodes(), table)
+        in_integers = scheme.recurrent == "integer"
+        powers = cell_powers(prepared, placement.quantized_nodes(), table) if in_integers else {}
         result = insert_quantizers(
             prepared, placement, ranges, scheme, corrections, found.taken, narrow, powers
         )

@@ -104,7 +104,9 @@ def test_samples_may_come_first(seed: int, cell: Any) -> None:
     [node] = [node for node in model.graph if node.op_type == cell]
     node.attributes["layout"] = ir.AttrInt64("layout", 1)
     for value in (*model.graph.inputs, *node.outputs, *model.graph.outputs):
-        value.shape = None if value.shape is None else ir.Shape(list(value.shape)[1::-1] + list(value.shape)[2:])
+        value.shape = (
+            None if value.shape is None else ir.Shape(list(value.shape)[1::-1] + list(value.shape)[2:])
+        )
     for value in (*(v for n in model.graph for v in n.outputs), *model.graph.outputs):
         value.shape = None
     turned_feeds = {name: array.swapaxes(0, 1).copy() for name, array in feeds.items()}

@@ -4,8 +4,8 @@
              ▲   └────► c [N, H]                                                       └─► Y_c
              first h, first c                                  Y_h: h of the last step of each direction
 
-Gates come in another order, and ``input_forget`` (f = 1 − i) is i = 1 − f with the signs of i's weights turned:
-1 − Sigmoid(a) = Sigmoid(−a).
+Gates come in another order, and ``input_forget`` (f = 1 − i) is i = 1 − f with the signs of i's weights
+turned: 1 − Sigmoid(a) = Sigmoid(−a).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from calib8.model.graph import input_at, int_attribute
 from calib8.passes.integer_cells import stored_power, why_no_integer_cell
 from calib8.program.instructions import Concat, IntegerGru, IntegerLstm, Reshape, Slice
 from calib8.program.lower.builder import Builder, step_name
-from calib8.program.lower.constants import fixed, is_fixed
+from calib8.program.lower.constants import is_fixed
 from calib8.program.lower.convert import coded, codes_at
 from calib8.program.lower.forms import Coded, CodeType
 from calib8.program.lower.layout import logical_order
@@ -348,5 +348,3 @@ def _words(weights: F32 | None, units: int) -> tuple[I16, F32]:
     scales = np.where(largest > 0, largest / WORD, 1.0)
     codes = np.clip(np.rint(weights / scales[:, None]), -WORD, WORD)
     return codes.astype(np.int16), scales.astype(np.float32)
-
-

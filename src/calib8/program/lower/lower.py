@@ -195,10 +195,9 @@ def _refuse_float(draft: Draft, model: ir.Model) -> None:
     listed = [text for step in draft.floats for text in described(draft.builder, step)]
     reasons = {step_name(node): why for node, why in draft.builder.reasons.items()}
     cells = [step for step in draft.steps if isinstance(step, Recurrent)]
-    listed += [
-        f"'{step.name}' ({step.cell}: its gates and states are float32, as {reasons.get(step.name, 'always')})"
-        for step in cells
-    ]
+    for step in cells:
+        why = reasons.get(step.name, "the profile onnx has them so")
+        listed.append(f"'{step.name}' ({step.cell}: its gates and states are float32, as {why})")
     if listed:
         hint = f", LSTM and GRU with {parameter('recurrent', 'integer')}" if cells else ""
         raise UnsupportedModelError(

@@ -16,8 +16,8 @@
             t = M(1024·a − μ, 1/√v) · norm + bias of 32 bits,   sat(M((t ± 512)/1024, s·2^12))
 
 M multiplies and rounds twice (``fixedpoint``: double), D divides by a power of two and rounds ties away from
-zero, sat clips to 16 bits; Sigmoid and Tanh are those of ``sixteen_bit_functions``. First states are given, or
-0. Codes of uint8 are those of int8 plus 128.
+zero, sat clips to 16 bits; Sigmoid and Tanh are those of ``sixteen_bit_functions``. The first states are
+given, or 0. Codes of uint8 are those of int8 plus 128.
 
     x int8 [N, T, I]   →   h int8 [N, T, H];   [T, N, …] where time comes first
     first h int8 [N, H], c int16 [N, C]   →   last c int16 [N, C], where it is wanted

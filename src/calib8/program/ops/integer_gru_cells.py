@@ -3,14 +3,14 @@
     q = clip(M(h, s) + z_h, −128, 127)                        codes of h, Q0.15
     u_k = sat(M(Σ (x − z_x)·W_k + bias_k, m_k))               of gate k = z, r, n: Q3.12
     z, r = Sigmoid(sat(u + M(Σ (q − z_h)·R, n_k)))
-    n = Tanh(sat(u_n + D(r·v, 15))),   v = sat(M(Σ (q − z_h)·R_n + inner bias, n_n))     reset behind the product
-    n = Tanh(sat(u_n + sat(M(Σ (p − z_h)·R_n, n_n)))),   p the codes of D(r·h, 15)       reset before it
+    v = sat(M(Σ (q − z_h)·R_n + inner bias, n_n)),   n = Tanh(sat(u_n + D(r·v, 15)))         late reset
+    p = clip(M(D(r·h, 15), s) + z_h, −128, 127),     v = sat(M(Σ (p − z_h)·R_n, n_n))        early reset
+                                                     n = Tanh(sat(u_n + v))
     h = h + D((32767 − z)·(n − h), 15)
 
 M multiplies and rounds twice (``fixedpoint``: double), D divides by a power of two and rounds ties away from
-zero, sat clips to 16 bits; Sigmoid and Tanh are those of ``sixteen_bit_functions``. The new h lies between n and
-the old h, and an update gate of 1 keeps it as it is. First h is given, or 0. uint8 codes are those of int8 plus
-128.
+zero, sat clips to 16 bits; Sigmoid and Tanh are those of ``sixteen_bit_functions``. The new h lies between n
+and the old one. The first h is given, or 0. Codes of uint8 are those of int8 plus 128.
 
     x int8 [N, T, I]   →   codes of h int8 [N, T, C];   [T, N, …] where time comes first
     first h int16 [N, C]   →   last h int16 [N, C], where it is wanted

@@ -1,6 +1,6 @@
-"""What the recurrent layers of integers share: codes of both signs, sizes of sequences, states that are given.
+"""What recurrent layers of integers share: codes of both signs, sizes of sequences, states.
 
-    uint8 codes = int8 codes + 128, zero points likewise
+uint8 codes = int8 codes + 128, zero points likewise
 """
 
 from __future__ import annotations
@@ -50,9 +50,7 @@ def sequence_sizes(step: Step) -> tuple[int, int, int]:
     return first, second, inputs
 
 
-def check_states(
-    step: Step, first: Sequence[str], hidden: Shape, cell: Shape, scale: float
-) -> None:
+def check_states(step: Step, first: Sequence[str], hidden: Shape, cell: Shape, scale: float) -> None:
     """Refuses states whose slots do not fit: h has the codes of the result, c 16 bits of this scale.
 
     Raises:

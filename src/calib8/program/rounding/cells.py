@@ -1,7 +1,8 @@
 """Multipliers of recurrent layers of integers, in float32 as TFLite makes them of scales.
 
-    W x     fl(fl(s_W·s_x)/2^−12)          codes    fl(fl(2^−15/s_h)·2^−15) of o·Tanh(c),  fl(2^−15/s_h) of a GRU's h
-    R h     fl(fl(s_R·s_h)/2^−12)          P c      2^p·s_P/2^−12,   c of scale 2^p
+W x     fl(fl(s_W·s_x)/2^−12)                R h     fl(fl(s_R·s_h)/2^−12)
+P c     2^p·s_P/2^−12,   c of scale 2^p      o·Tanh  fl(fl(2^−15/s_h)·2^−15)
+h       fl(2^−15/s_h) of a GRU, from Q0.15 to codes
 """
 
 from __future__ import annotations
