@@ -259,9 +259,7 @@ struct IntegerGruScratch {
 
   static int64_t bytes_of(const IntegerGru& step) { return IntegerGruScratch(step, nullptr).used_; }
   IntegerGruScratch(const IntegerGru& step, uint8_t* memory)
-      : row_bytes(whole_vectors(step.inputs)),
-        state_bytes(whole_vectors(step.units)),
-        words(step.words()) {
+      : row_bytes(whole_vectors(step.inputs)), state_bytes(whole_vectors(step.units)), words(step.words()) {
     inputs = take<uint8_t>(memory, kCellRows * row_bytes);
     states = take<uint8_t>(memory, kCellSamples * state_bytes);
     reset = take<uint8_t>(memory, kCellSamples * state_bytes);

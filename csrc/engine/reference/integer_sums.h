@@ -7,7 +7,8 @@ namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 // Σ raw codes · weights + start of a unit.
-[[maybe_unused]] inline int64_t sum_of(const PackedRows& rows, const uint8_t* codes, int64_t gate, int64_t unit) {
+[[maybe_unused]] inline int64_t sum_of(const PackedRows& rows, const uint8_t* codes, int64_t gate,
+                                       int64_t unit) {
   int32_t sum = 0;
   const int64_t block = unit / IntegerLstm::kBlock, place = unit % IntegerLstm::kBlock;
   for (int64_t quad = 0; quad < rows.quads; ++quad) {

@@ -6,8 +6,8 @@
 namespace calib8::engine {
 
 // A GRU of 8-bit codes with 16-bit gates and states over whole sequences; docs/numerics.md has the formulas.
-// Tensors are dense: x [samples, steps, inputs] and h [samples, steps, units], steps first where `time_first`.
-// The first and the last h are int16 [samples, units], buffer −1 for none.
+// Tensors are dense: x [samples, steps, inputs] and h [samples, steps, units], steps first where
+// `time_first`. The first and the last h are int16 [samples, units], buffer −1 for none.
 //
 // Gates are z, r and n. Constants are those of IntegerLstm: weights int8 [blocks][⌈depth / 4⌉][gates][16][4]
 // with sums and starts, of all gates for x, of z and r for h, of n alone (`candidate`) for h or r·h;

@@ -53,8 +53,7 @@ def code_states(
         hidden = (_hidden(node, qparams, tensors, scheme), scheme.activations)
         if node.op_type == "GRU":
             hidden = (QParams(STATE_SCALE, 0), INT16_SYMMETRIC)
-        elif node.name in powers:
-            power = powers[node.name]
+        elif (power := powers.get(node.name or "")) is not None:
             node.metadata_props[CELL_SCALE] = str(power)
             _code(names, node, CELL, 2, (QParams(2.0**power, 0), INT16_SYMMETRIC))
         _code(names, node, HIDDEN, 1, hidden)

@@ -7,7 +7,6 @@ W float32 [2, G·H, I]   →   two of them ─► Concat(axis 0) ─► the node
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +21,6 @@ from calib8.quantization.weights import quantize_weight, weight_scales
 ROWS: int = 1
 """Axis of the gates and units of one direction, [1, G·H, K]."""
 
-GATES: Final = {"LSTM": 4, "GRU": 3, "RNN": 1}
-
 
 def quantize_recurrent_weights(names: Names, quantized: Collection[str], *, per_gate: bool = False) -> None:
     """W and R of the named nodes become codes; biases, peepholes and states stay float.
@@ -32,8 +29,16 @@ def quantize_recurrent_weights(names: Names, quantized: Collection[str], *, per_
     """
     for node in list(names.graph):
         if is_recurrent(node) and node.name in quantized:
+            gates = _gates(node) if per_gate else None
             for place in WEIGHTS:
-                _quantize(names, node, place, GATES[node.op_type] if per_gate else None)
+                _quantize(names, node, place, gates)
+
+
+def _gates(node: ir.Node) -> int:
+    """How many there are, of R [D, G·H, H]."""
+    recurrent = constant(node.inputs[WEIGHTS[1]])
+    assert recurrent is not None
+    return int(recurrent.shape[1] // recurrent.shape[2])
 
 
 def coded_rows(weight: npt.NDArray[np.float32], gates: int | None = None) -> CodedArray:

@@ -22,7 +22,7 @@ from calib8.errors import NoFormError
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import input_at, int_attribute
 from calib8.passes.integer_cells import stored_power, why_no_integer_cell
-from calib8.program.instructions import Concat, IntegerGru, IntegerLstm, Reshape, Slice
+from calib8.program.instructions import Concat, Instruction, IntegerGru, IntegerLstm, Reshape, Slice
 from calib8.program.lower.builder import Builder, step_name
 from calib8.program.lower.constants import is_fixed
 from calib8.program.lower.convert import coded, codes_at
@@ -216,12 +216,19 @@ def _part(builder: Builder, layer: Layer, source: int, d: int) -> int:
     if len(layer.ways) > 1:
         shape = tuple(1 if place == axis else size for place, size in enumerate(old.shape))
         starts = tuple(d if place == axis else 0 for place in range(3))
-        source = _moved(builder, source, shape, lambda *ports: Slice(*ports, starts, (1, 1, 1)))
+        source = _moved(
+            builder, source, shape, lambda name, read, written: Slice(name, read, written, starts, (1, 1, 1))
+        )
     sizes = [size for place, size in enumerate(old.shape) if place != axis]
     return _moved(builder, source, tuple(sizes), Reshape)
 
 
-def _moved(builder: Builder, source: int, shape: tuple[int, ...], make: Callable[..., Any]) -> int:
+def _moved(
+    builder: Builder,
+    source: int,
+    shape: tuple[int, ...],
+    make: Callable[[str, tuple[int, ...], tuple[int, ...]], Instruction],
+) -> int:
     old = builder.slots[source]
     result = builder.slot(Slot(f"{old.name}/part", shape, old.dtype, old.scales, old.zero_point))
     builder.steps.append(make(builder.slots[result].name, (source,), (result,)))
@@ -234,7 +241,9 @@ def _end(builder: Builder, layer: Layer, sequence: int, way: str) -> int:
     start = 0 if way == "reverse" else shape[axis] - 1
     cut = tuple(1 if place == axis else size for place, size in enumerate(shape))
     starts = tuple(start if place == axis else 0 for place in range(3))
-    found = _moved(builder, sequence, cut, lambda *ports: Slice(*ports, starts, (1, 1, 1)))
+    found = _moved(
+        builder, sequence, cut, lambda name, read, written: Slice(name, read, written, starts, (1, 1, 1))
+    )
     return _moved(builder, found, tuple(size for place, size in enumerate(cut) if place != axis), Reshape)
 
 

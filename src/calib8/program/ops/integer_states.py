@@ -27,8 +27,7 @@ def signed(codes: npt.NDArray[Any]) -> I8:
 
 def unsigned(codes: I8) -> npt.NDArray[np.uint8]:
     """int8 codes as uint8."""
-    result: npt.NDArray[np.uint8] = codes.view(np.uint8) ^ SHIFT
-    return result
+    return np.bitwise_xor(codes.view(np.uint8), np.uint8(SHIFT))
 
 
 def signed_point(slot: Slot) -> int:

@@ -54,7 +54,7 @@ def output_multiplier(scale: float) -> Multipliers:
     Raises:
         ValueError: it is too large.
     """
-    return encoded([HALF_WORD / np.float32(scale) * HALF_WORD])
+    return encoded([float(HALF_WORD / np.float32(scale) * HALF_WORD)])
 
 
 def state_multiplier(scale: float) -> Multipliers:
@@ -63,4 +63,4 @@ def state_multiplier(scale: float) -> Multipliers:
     Raises:
         ValueError: it is too large.
     """
-    return encoded([HALF_WORD / np.float32(scale)])
+    return encoded([float(HALF_WORD / np.float32(scale))])
