@@ -250,6 +250,41 @@ struct IntegerCellScratch {
 };
 inline int64_t scratch_bytes(const IntegerLstm& step) { return IntegerCellScratch::bytes_of(step); }
 
+// IntegerGru (recurrent/): likewise, h of 16 bits.
+struct IntegerGruScratch {
+  int64_t row_bytes, state_bytes, words;
+  uint8_t *inputs, *states, *reset;  // stored codes [kCellRows], of h and of r·h [kCellSamples]
+  int16_t* sums;                     // of x: [kCellRows][kGates][words]
+  int16_t *gates, *h;                // [kCellSamples][kGates][words], [kCellSamples][words]
+
+  static int64_t bytes_of(const IntegerGru& step) { return IntegerGruScratch(step, nullptr).used_; }
+  IntegerGruScratch(const IntegerGru& step, uint8_t* memory)
+      : row_bytes(whole_vectors(step.inputs)), state_bytes(whole_vectors(step.units)), words(step.words()) {
+    inputs = take<uint8_t>(memory, kCellRows * row_bytes);
+    states = take<uint8_t>(memory, kCellSamples * state_bytes);
+    reset = take<uint8_t>(memory, kCellSamples * state_bytes);
+    sums = take<int16_t>(memory, kCellRows * IntegerGru::kGates * words);
+    gates = take<int16_t>(memory, kCellSamples * IntegerGru::kGates * words);
+    h = take<int16_t>(memory, kCellSamples * words);
+  }
+  int16_t* sum_of(int64_t row, int64_t gate) const {
+    return sums + (row * IntegerGru::kGates + gate) * words;
+  }
+  int16_t* gate_of(int64_t sample, int64_t gate) const {
+    return gates + (sample * IntegerGru::kGates + gate) * words;
+  }
+
+ private:
+  template <class T>
+  T* take(uint8_t* memory, int64_t count) {
+    const int64_t from = used_;
+    used_ += whole_vectors(count * static_cast<int64_t>(sizeof(T)));
+    return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + from);
+  }
+  int64_t used_ = 0;
+};
+inline int64_t scratch_bytes(const IntegerGru& step) { return IntegerGruScratch::bytes_of(step); }
+
 // All others.
 template <class Step>
 constexpr int64_t scratch_bytes(const Step&) {

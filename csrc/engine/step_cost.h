@@ -64,6 +64,7 @@ inline double nanoseconds(const IntegerLstm& step) { return step.samples > 1 ? k
 inline double nanoseconds(const TimeFilter& step) {
   return static_cast<double>(step.samples * step.units) * static_cast<double>(step.length) / kElements;
 }
+inline double nanoseconds(const IntegerGru& step) { return step.samples > 1 ? kWorthSharing : 0; }
 inline double nanoseconds(const Lookup& step) { return product(step.tensors.sizes) / kElements; }
 
 // All others.

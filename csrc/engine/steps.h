@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "steps/elementwise.h"
+#include "steps/integer_gru.h"
 #include "steps/integer_lstm.h"
 #include "steps/layers.h"
 #include "steps/moves.h"
@@ -25,7 +26,7 @@ using AllSteps = std::tuple<FillHalo, Copy, Quantize, Dequantize, Conv, Depthwis
                             AddSums, Mul, Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax,
                             LayerNorm, ResizeLinear, ResizeToFloat, Plane, Finish, WideAdd, WideMul,
                             WideLookup, WideMaxPool, WideQuantize, WideDequantize, WideConv, WideDepthwise,
-                            WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div, TimeFilter>;
+                            WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div, TimeFilter, IntegerGru>;
 constexpr int kStepKinds = std::tuple_size_v<AllSteps>;
 
 }  // namespace calib8::engine

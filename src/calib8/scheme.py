@@ -25,6 +25,11 @@ from calib8.requests import Request
 Granularity: TypeAlias = Literal["per-channel", "per-tensor"]
 """How many scales a weight has: one per output channel, or one."""
 
+Recurrence: TypeAlias = Literal["float", "hybrid", "integer"]
+"""How recurrent layers are computed."""
+
+RECURRENCES: Final[tuple[Recurrence, ...]] = get_args(Recurrence)
+
 GRANULARITIES: Final[tuple[Granularity, ...]] = get_args(Granularity)
 
 ACTIVATION_TYPES: Final[dict[str, QuantSpec]] = {
@@ -66,8 +71,11 @@ class QuantScheme:
         takes: names of the activation types that the target can run.
         cautions: activation type → what the user should know before choosing it.
         computes: ops beyond those with an integer form for every target that this one computes from codes.
-        codes_recurrent: weights of LSTM, GRU and RNN are codes, and what they are multiplied with gets codes
-            while it is computed: no tensor beside these nodes needs any.
+        recurrent: how LSTM, GRU and RNN are computed. ``float``: as they are; ``hybrid``: weights are codes,
+            and what they are multiplied with gets codes while it is computed, so that no tensor beside these
+            nodes needs any; ``integer``: LSTM and GRU from codes to codes with 16-bit gates and states, RNN
+            float (``calib8.passes.integer_cells``).
+        takes_recurrent: which of these the target can run.
         spots: code of single activations for which 8 bits are too few, see ``calib8.passes.spots``; None: the
             target has no integer form for them.
         chooses_spots: the search for accuracy gives activations such codes where they need them; False: only
@@ -94,7 +102,8 @@ class QuantScheme:
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
     cautions: Mapping[str, str] = field(default_factory=dict)
     computes: frozenset[str] = frozenset()
-    codes_recurrent: bool = False
+    recurrent: Recurrence = "float"
+    takes_recurrent: tuple[Recurrence, ...] = ("float",)
     spots: QuantSpec | None = None
     chooses_spots: bool = False
     multiplies_activations: bool = False
@@ -135,6 +144,22 @@ class QuantScheme:
                 return replace(self, weight_granularity=granularity)
         raise UsageError(parameter("weights", name), "unknown granularity", one_of(name, GRANULARITIES))
 
+    def with_recurrent(self, name: str) -> QuantScheme:
+        """The same scheme with recurrent layers computed in another way.
+
+        Raises:
+            UsageError: there is no such way, or the target does not have it.
+        """
+        for recurrence in RECURRENCES:
+            if name == recurrence and recurrence in self.takes_recurrent:
+                return replace(self, recurrent=recurrence)
+        if name not in RECURRENCES:
+            raise UsageError(parameter("recurrent", name), "unknown form", one_of(name, RECURRENCES))
+        problem = f"target '{self.name}' has LSTM and GRU in {' or '.join(self.takes_recurrent)} form only"
+        able = [one.name for one in TARGETS.values() if name in one.takes_recurrent]
+        cure = f"Use {parameter('target')} {' or '.join(able)}, or leave it out"
+        raise UsageError(parameter("recurrent", name), problem, cure)
+
 
 _ONNXRUNTIME: Final = QuantScheme(
     "onnxruntime",
@@ -160,7 +185,8 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             fuses=CLAMPS | {ANY_FUNCTION},
             cautions={},
             computes=TARGET_OPS | PAIR_OPS,
-            codes_recurrent=True,
+            recurrent="hybrid",
+            takes_recurrent=("hybrid", "integer"),
             spots=INT16,
             chooses_spots=True,
             multiplies_activations=True,
@@ -239,6 +265,7 @@ class TargetChoice(Request):
         target: a key of ``TARGETS``; None: ``onnxruntime``, in ``tune`` that of the runtime.
         activations: a key of ``ACTIVATION_TYPES``, None for the target's own.
         weights: ``per-channel``: a scale per output channel; ``per-tensor``: one for each weight.
+        recurrent: ``hybrid`` or ``integer`` LSTM and GRU, see ``QuantScheme``; None for the target's own.
 
     Raises:
         UsageError: one of them does not exist, or the target does not take it.
@@ -247,6 +274,7 @@ class TargetChoice(Request):
     target: str | None = None
     activations: str | None = None
     weights: str = "per-channel"
+    recurrent: str | None = None
 
     def __post_init__(self) -> None:
         """Checks what is asked for."""
@@ -256,6 +284,8 @@ class TargetChoice(Request):
     def scheme(self, default: str = "onnxruntime") -> QuantScheme:
         """The target's preset with what is asked of it; ``default`` is the target where none is named."""
         scheme = target_scheme(self.target or default).with_weights(self.weights)
+        if self.recurrent is not None:
+            scheme = scheme.with_recurrent(self.recurrent)
         return scheme if self.activations is None else scheme.with_activations(self.activations)
 
 
@@ -264,6 +294,7 @@ class TargetWords(TypedDict, total=False):
 
     activations: str | None
     weights: str
+    recurrent: str | None
 
 
 def check_has_spots(scheme: QuantScheme, subject: str) -> None:

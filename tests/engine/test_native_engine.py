@@ -124,6 +124,7 @@ WITH_SCRATCH = {
     *("conv", "depthwise", "mat_mul", "max_pool", "average_pool", "reduce", "softmax", "group_norm"),
     "recurrent",
     "integer_lstm",
+    "integer_gru",
 }
 """Steps whose kernels keep something beside the arena."""
 

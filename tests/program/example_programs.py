@@ -38,6 +38,24 @@ def single(
     return Program(profile, (*inputs, output), (step,), ports, (Port(output.name, len(inputs)),), "net")
 
 
+def wide_state(name: str, samples: int, units: int, scale: float) -> Slot:
+    return codes(name, samples, units, scale=scale, zero_point=0, dtype="int16")
+
+
+def with_ports(
+    kind: Any, inputs: Sequence[Slot], outputs: Sequence[Slot], profile: Profile, /, **fields: Any
+) -> Program:
+    """One instruction that reads all inputs and writes all outputs."""
+    first = len(inputs)
+    numbers = tuple(range(first)), tuple(range(first, first + len(outputs)))
+    step = kind(name="node", inputs=numbers[0], outputs=numbers[1], **fields)
+    fed, given = (
+        tuple(Port(slot.name, number) for slot, number in zip(slots, places, strict=True))
+        for slots, places in zip((inputs, outputs), numbers, strict=True)
+    )
+    return Program(profile, (*inputs, *outputs), (step,), fed, given, "net")
+
+
 def with_step(program: Program, /, **changes: Any) -> Program:
     """The program with other fields of its first instruction."""
     first, *rest = program.instructions
@@ -396,6 +414,34 @@ def time_filter(profile: Profile) -> Program:
     )
 
 
+def integer_gru(profile: Profile) -> Program:
+    """A GRU of integers with everything that it may have: T 3, N 2, I 5, C 4."""
+    rng = np.random.default_rng(30)
+
+    def by(count: int, shift: int) -> rules.Multipliers:
+        multipliers = rng.integers(1 << 30, 1 << 31, count, dtype=np.int64).astype(np.int32)
+        return rules.Multipliers(multipliers, ints(*[shift] * count))
+
+    last = wide_state("last", 2, 4, 2.0**-15)
+    return with_ports(
+        op.IntegerGru,
+        [codes("x", 3, 2, 5, zero_point=-7, dtype="int8"), replace(last, name="h")],
+        [codes("y", 3, 2, 4, scale=0.0078125, zero_point=4, dtype="int8"), last],
+        profile,
+        time_first=True,
+        reverse=True,
+        reset_after=True,
+        weight=rng.integers(-127, 128, (3, 4, 5)).astype(np.int8),
+        weight_multipliers=by(3, -1),
+        recurrent=rng.integers(-127, 128, (3, 4, 4)).astype(np.int8),
+        recurrent_multipliers=by(3, 0),
+        bias=rng.integers(-9999, 9999, (3, 4)).astype(np.int32),
+        inner_bias=ints(100, -200, 300, -400),
+        hidden=by(1, -8),
+        first=("h",),
+    )
+
+
 def moves(profile: Profile) -> dict[str, Program]:
     """What keeps scale and zero point."""
     x, image = codes("x", 2, 3, 4), codes("x", 1, 2, 2, 3)
@@ -414,6 +460,7 @@ def moves(profile: Profile) -> dict[str, Program]:
         "Recurrent": recurrent(profile),
         "IntegerLstm": integer_lstm(profile),
         "TimeFilter": time_filter(profile),
+        "IntegerGru": integer_gru(profile),
         "Float": float_program(profile),
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import example_programs as make
+import integer_gru_faults
 import integer_lstm_faults
 import norm_faults
 import numpy as np
@@ -143,9 +144,14 @@ NAMES = sorted({name for name, _ in EXAMPLES})
 OWN_SHAPES = ("Float", "Reshape", "Slice")
 """Their output slot is what says which shape is meant."""
 
+
+def written(name: str) -> int:
+    return EXAMPLES[name, "onnx"].instructions[0].outputs[0]
+
+
 SHAPES = [
     of(lambda p: SUMS_MOVED, "sums with 4 scales", "Reshape"),
-    *(slot(name, -1, "but computes", shape=(7, 7)) for name in NAMES if name not in OWN_SHAPES),
+    *(slot(name, written(name), "but computes", shape=(7, 7)) for name in NAMES if name not in OWN_SHAPES),
     slot("Reshape", 1, r"makes \[5, 5\] of \[2, 3, 4\]", shape=(5, 5)),
     slot("Slice", 1, r"for \[2, 3, 4\] → \[7, 7\]", shape=(7, 7)),
     step("Quantize", r"axes \[0, 2, 3\] for rank 4", axes=(0, 2, 3)),
@@ -387,6 +393,7 @@ RULES = [
     *recurrent_faults.PARAMETERS,
     *integer_lstm_faults.PARAMETERS,
     *time_filter_faults.PARAMETERS,
+    *integer_gru_faults.PARAMETERS,
     axis("the fraction 1.5. It must be in 0 … 1", "onnx", fraction=floats(0, 0.5, 1.5)),
     axis("the fraction -0.5", "onnx", fraction=floats(0, -0.5, 1)),
     axis("the fraction nan", "onnx", fraction=floats(0, np.nan, 1)),

@@ -33,28 +33,28 @@ def random_integer_lstm(
         "tflite",
         time_first=time_first,
         coupled=coupled,
-        weight=_weights(rng, gates, units, inputs),
-        weight_multipliers=_factors(rng, gates, 40.0 * loud / np.sqrt(inputs)),
-        recurrent=_weights(rng, gates, units, width),
-        recurrent_multipliers=_factors(rng, gates, 40.0 * loud / np.sqrt(width)),
+        weight=random_weights(rng, gates, units, inputs),
+        weight_multipliers=random_factors(rng, gates, 40.0 * loud / np.sqrt(inputs)),
+        recurrent=random_weights(rng, gates, units, width),
+        recurrent_multipliers=random_factors(rng, gates, 40.0 * loud / np.sqrt(width)),
         bias=rng.normal(0, 3e5 if normed else 3e3, (gates, units)).astype(np.int32),
         peephole=_words(rng, (gates - 1) * seeing, units),
-        peephole_multipliers=_factors(rng, (gates - 1) * seeing, 2.0**-15),
+        peephole_multipliers=random_factors(rng, (gates - 1) * seeing, 2.0**-15),
         norm=_words(rng, gates * normed, units),
-        norm_multipliers=_factors(rng, gates * normed, 2.0**-15),
+        norm_multipliers=random_factors(rng, gates * normed, 2.0**-15),
         norm_guard=rng.integers(1, 40, gates * normed).astype(np.int32),
         cell_bits=int(rng.integers(0, 7)),
         cell_clip=int(rng.integers(1, 32768)) if not plain and rng.random() < 0.3 else 0,
-        hidden=_factors(rng, 1, 2.0**-22),
+        hidden=random_factors(rng, 1, 2.0**-22),
         hidden_zero_point=int(rng.integers(-128, 128)) if projected else h_zero,
-        projection=_weights(rng, 1, width * projected, units)[0],
+        projection=random_weights(rng, 1, width * projected, units)[0],
         projection_bias=rng.integers(-9999, 9999, width * projected).astype(np.int32),
-        projection_multipliers=_factors(rng, int(projected), 0.01 / np.sqrt(units)),
+        projection_multipliers=random_factors(rng, int(projected), 0.01 / np.sqrt(units)),
         projection_clip=int(rng.integers(1, 128)) if projected and rng.random() < 0.5 else 0,
     )
 
 
-def _weights(rng: np.random.Generator, *shape: int) -> npt.NDArray[np.int8]:
+def random_weights(rng: np.random.Generator, *shape: int) -> npt.NDArray[np.int8]:
     return rng.integers(-127, 128, shape).astype(np.int8)
 
 
@@ -62,7 +62,7 @@ def _words(rng: np.random.Generator, *shape: int) -> npt.NDArray[np.int16]:
     return rng.integers(-32768, 32768, shape).astype(np.int16)
 
 
-def _factors(rng: np.random.Generator, count: int, size: float) -> Multipliers:
+def random_factors(rng: np.random.Generator, count: int, size: float) -> Multipliers:
     """Some near a size."""
     fractions, powers = np.frexp(size * rng.uniform(0.5, 1.5, count))
     return Multipliers(

@@ -42,9 +42,11 @@ def without_projection(program: Program) -> Program:
 
 
 PARAMETERS = [
-    slot(NAME, 0, r'has "x", int8 of shape \[3, 10\]. Sequences are int8 with 3 axes', shape=(3, 10)),
-    slot(NAME, 0, 'has "x", uint8 of shape', dtype="uint8", zero_point=3),
-    slot(NAME, 1, 'has "y", uint8', dtype="uint8"),
+    slot(NAME, 0, r'has "x", int8 of shape \[3, 10\]. Sequences have 3 axes', shape=(3, 10)),
+    slot(NAME, 0, 'has "x", which holds int16 codes', dtype="int16"),
+    slot(NAME, 1, 'has "y", which holds int16 codes', dtype="int16"),
+    step(NAME, "reads 1 slots. It reads x, h", first=("h",)),
+    step(NAME, "reads c, h. Each once, in the order h, c", first=("c", "h")),
     slot(NAME, 1, r"of shape \[3, 2, 4\], but computes \[3, 2, 3\]", shape=(3, 2, 4)),
     step(NAME, r"has weights of shape \[4, 4, 4\]. Give \[4, 4, 5\]", weight=np.zeros((4, 4, 4), np.int8)),
     step(NAME, r"has recurrent weights of shape \[4, 3\]", recurrent=np.zeros((4, 3), np.int8)),

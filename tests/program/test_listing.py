@@ -37,12 +37,12 @@ def test_a_listing_from_top_to_bottom() -> None:
 @pytest.mark.parametrize(("name", "profile"), EXAMPLES)
 def test_every_instruction_has_one_line_with_its_slots(name: str, profile: Profile) -> None:
     program = EXAMPLES[name, profile]
-    step, output = program.instructions[0], program.slots[-1]
+    step, output = program.instructions[0], program.slots[program.instructions[0].outputs[0]]
     assert len(listing(program).splitlines()) == 2 + len(program.inputs) + len(program.outputs)
     line = line_of(program)
     assert line.split()[1] == type(step).__name__
     sizes = "×".join(map(str, output.shape))
-    assert f'%{len(program.slots) - 1} "y" {output.dtype} {sizes}' in line
+    assert f'%{step.outputs[0]} "y" {output.dtype} {sizes}' in line
     assert all(f"%{number}" in line for number in step.inputs)
 
 
@@ -70,6 +70,7 @@ def test_every_instruction_has_one_line_with_its_slots(name: str, profile: Profi
         ("Recurrent", "onnx", "CellFunction(name HardSigmoid, alpha 0.25, beta 0.5)"),
         ("Recurrent", "onnx", "clip 2.5, coupled False, reset after False, extras h c lengths"),
         ("IntegerLstm", "single", "time first True, coupled False, weight int8 4×4×5 ("),
+        ("IntegerGru", "single", "time first True, reverse True, reset after True, weight int8 3×4×5 ("),
         ("IntegerLstm", "single", "cell bits 3, cell clip 30000, hidden Multipliers(multiplier int32 1 ("),
         ("MaxPool", "onnx", "kernel 3 2, strides 2 2, pads 1 0 0 0"),
         ("Lookup", "onnx", "table int8 3×256 (-128 … 127), Sigmoid"),

@@ -110,9 +110,9 @@ def test_what_passes_runs_and_gives_the_shape_of_its_slot(name: str, profile: Pr
     for port in program.inputs:
         slot = program.slots[port.slot]
         feeds[port.name] = rng.integers(0, 100, slot.shape).astype(slot.dtype)
-    (result,) = run_program(program, feeds)
-    output = program.slots[program.outputs[0].slot]
-    assert (result.shape, result.dtype) == (output.shape, np.dtype(output.dtype))
+    for result, port in zip(run_program(program, feeds), program.outputs, strict=True):
+        output = program.slots[port.slot]
+        assert (result.shape, result.dtype) == (output.shape, np.dtype(output.dtype))
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.name}-{fault.problem[:40]}")

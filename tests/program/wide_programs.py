@@ -108,6 +108,7 @@ def others(profile: Profile) -> dict[str, Program]:
         op.Dequantize, [wide("x", 1, 5, 3)], plain("y", 1, 3, 5), profile, axes=(0, 2, 1)
     )
     values = rng.integers(-32768, 32768, (2, 3)).astype(np.int16)
+    found["IntegerGru"] = EXAMPLES["IntegerGru", profile]
     found["Constant of 16 bits"] = with_step(single(op.Constant, [x], y, profile, values=values), inputs=())
     found["TimeFilter, 16 to 8"] = EXAMPLES["TimeFilter", profile]
     return found

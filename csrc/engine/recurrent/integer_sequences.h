@@ -90,11 +90,7 @@ class IntegerTeam {
         count_(step.samples - first < kCellSamples ? step.samples - first : kCellSamples) {}
 
   void run() {
-    const auto zero = static_cast<int>(step_.h_zero);
-    std::memset(scratch_.states, zero, static_cast<size_t>(kCellSamples * scratch_.state_bytes));
-    const auto words = static_cast<size_t>(kCellSamples * scratch_.words) * sizeof(int16_t);
-    std::memset(scratch_.c, 0, words);
-    std::memset(scratch_.gates, 0, IntegerLstm::kGates * words);
+    begin();
     const int64_t steps_at_once = kCellRows / count_;
     for (int64_t number = 0; number < step_.steps; number += steps_at_once) {
       const int64_t end = number + steps_at_once < step_.steps ? number + steps_at_once : step_.steps;
@@ -102,11 +98,43 @@ class IntegerTeam {
       Ops::multiply_inputs(layer_, scratch_, (end - number) * count_);
       for (int64_t at = number; at < end; ++at) take_step(at, (at - number) * count_);
     }
+    if (step_.last_buffer >= 0) leave();
   }
 
  private:
-  int64_t place(int64_t time, int64_t sample) const {
-    const int64_t at = first_ + sample;
+  void begin() {
+    const auto zero = static_cast<int>(step_.h_zero);
+    std::memset(scratch_.states, zero, static_cast<size_t>(kCellSamples * scratch_.state_bytes));
+    const auto words = static_cast<size_t>(kCellSamples * scratch_.words) * sizeof(int16_t);
+    std::memset(scratch_.c, 0, words);
+    std::memset(scratch_.gates, 0, IntegerLstm::kGates * words);
+    if (step_.h_buffer >= 0) {
+      const auto* h = memory_.data<uint8_t>(step_.h_buffer, step_.h_offset) + first_ * step_.width;
+      copy_rows(scratch_.states, scratch_.state_bytes, h, step_.width);
+    }
+    if (step_.c_buffer >= 0) {
+      const auto* c = memory_.data<int16_t>(step_.c_buffer, step_.c_offset) + first_ * step_.units;
+      copy_rows(scratch_.c, scratch_.words, c, step_.units);
+    }
+  }
+
+  template <class T>
+  void copy_rows(T* to, int64_t stride, const T* from, int64_t count) const {
+    for (int64_t sample = 0; sample < count_; ++sample) {
+      std::memcpy(to + sample * stride, from + sample * count, static_cast<size_t>(count) * sizeof(T));
+    }
+  }
+
+  void leave() {
+    auto* last = memory_.data<int16_t>(step_.last_buffer, step_.last_offset) + first_ * step_.units;
+    for (int64_t sample = 0; sample < count_; ++sample) {
+      std::memcpy(last + sample * step_.units, scratch_.c + sample * scratch_.words,
+                  static_cast<size_t>(step_.units) * sizeof(int16_t));
+    }
+  }
+
+  int64_t place(int64_t number, int64_t sample) const {
+    const int64_t at = first_ + sample, time = step_.reverse != 0 ? step_.steps - 1 - number : number;
     return step_.time_first != 0 ? time * step_.samples + at : at * step_.steps + time;
   }
 

@@ -1,28 +1,9 @@
 // LSTMs in integers in plain loops: sums, gates and codes of one unit after the other.
-#include "recurrent/integer_sequences.h"
+#include "integer_sums.h"
 #include "reference.h"
 
 namespace calib8::engine {
 namespace {
-
-constexpr int64_t kBlock = IntegerLstm::kBlock;
-
-// Σ raw codes · weights + start of a unit.
-int64_t sum_of(const PackedRows& rows, const uint8_t* codes, int64_t gate, int64_t unit) {
-  int32_t sum = 0;
-  const int64_t block = unit / kBlock, place = unit % kBlock;
-  for (int64_t quad = 0; quad < rows.quads; ++quad) {
-    const int64_t at = ((block * rows.quads + quad) * rows.gates + gate) * kBlock + place;
-    for (int64_t i = 0; i < 4; ++i) sum += (codes[4 * quad + i] - 128) * rows.weights[4 * at + i];
-  }
-  return int64_t{sum} + rows.start[(block * rows.gates + gate) * kBlock + place];
-}
-
-int64_t scaled(int64_t value, CellFactor factor) {
-  return multiply_double(value, factor.multiplier, factor.shift);
-}
-
-int16_t word(int64_t value) { return static_cast<int16_t>(saturated16(value)); }
 
 struct PlainOps {
   static void multiply_inputs(const IntegerLayer& layer, const IntegerCellScratch& scratch, int64_t rows) {

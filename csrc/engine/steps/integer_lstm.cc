@@ -39,10 +39,24 @@ void check_norm(const IntegerLstm& step, const Limits& limits) {
   }
 }
 
+void check_first(const Limits& limits, int64_t buffer, int64_t offset, const Extent& extent, int64_t item) {
+  if (buffer >= 0) return limits.reads_exactly(buffer, offset, extent, item);
+  require(buffer == -1, "a buffer that does not exist");
+}
+
+void check_states(const IntegerLstm& step, Limits& limits) {
+  const Extent cell = dense(1, step.samples, step.units);
+  check_first(limits, step.h_buffer, step.h_offset, dense(1, step.samples, step.width), 1);
+  check_first(limits, step.c_buffer, step.c_offset, cell, sizeof(int16_t));
+  if (step.last_buffer >= 0) return limits.writes(step.last_buffer, step.last_offset, cell, sizeof(int16_t));
+  require(step.last_buffer == -1, "a buffer that does not exist");
+}
+
 }  // namespace
 
 void check_step(const IntegerLstm& step, Limits& limits) {
-  require(within(step.time_first, 0, 1) && within(step.coupled, 0, 1), "an unknown form of LSTM");
+  require(within(step.time_first, 0, 1) && within(step.coupled, 0, 1) && within(step.reverse, 0, 1),
+          "an unknown form of LSTM");
   for (const int64_t size : {step.steps, step.samples}) require(within(size, 1, kMostSize), "an absurd size");
   for (const int64_t depth : {step.inputs, step.units, step.width}) {
     require(within(depth, 1, IntegerLstm::kMostProducts), "sums of too many products");
@@ -53,6 +67,7 @@ void check_step(const IntegerLstm& step, Limits& limits) {
           "a bound that is none");
   limits.reads_exactly(step.source_buffer, step.source_offset, dense(step.steps, step.samples, step.inputs));
   limits.writes(step.target_buffer, step.target_offset, dense(step.steps, step.samples, step.width));
+  check_states(step, limits);
   const int64_t lanes = step.blocks() * step.gates() * IntegerLstm::kBlock;
   check_weights(limits, {step.weight, step.weight_sum, step.weight_start}, lanes, step.inputs);
   check_weights(limits, {step.recurrent, step.recurrent_sum, step.recurrent_start}, lanes, step.width);

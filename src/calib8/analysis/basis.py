@@ -43,6 +43,8 @@ class Basis:
         keep_float: names of nodes that are float.
         repairs: keys of ``calib8.repair.repairs.REPAIRS`` that were carried out.
         spots: names of tensors that were asked to have 16-bit codes.
+        recurrent: how recurrent layers are computed where that is not the target's own, see
+            ``calib8.scheme.RECURRENCES``.
     """
 
     target: str = "onnxruntime"
@@ -55,10 +57,12 @@ class Basis:
     keep_float: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
     spots: tuple[str, ...] = ()
+    recurrent: str | None = None
 
     def scheme(self) -> QuantScheme:
-        """Target, type of the activations, scales of the weights."""
-        return target_scheme(self.target).with_activations(self.activations).with_weights(self.weights)
+        """Target, type of the activations, scales of the weights, form of recurrent layers."""
+        scheme = target_scheme(self.target).with_activations(self.activations).with_weights(self.weights)
+        return scheme if self.recurrent is None else scheme.with_recurrent(self.recurrent)
 
     def flags(self) -> tuple[str, ...]:
         """The options of ``calib8 quantize`` that ask for it, the repairs aside."""
@@ -69,6 +73,8 @@ class Basis:
             found += [flag_of("activations"), self.activations]
         if self.weights != Basis.weights:
             found += [flag_of("weights"), self.weights]
+        if self.recurrent is not None:
+            found += [flag_of("recurrent"), self.recurrent]
         if self.method != AUTO:
             found += [flag_of("method"), self.method]
         if self.percent is not None:
@@ -90,6 +96,7 @@ class Basis:
             "target": None if self.target == Basis.target else self.target,
             "activations": None if own else self.activations,
             "weights": None if self.weights == Basis.weights else self.weights,
+            "recurrent": self.recurrent,
             "method": None if self.method == AUTO else self.method,
             "percent": self.percent,
             "power_of_two": self.power_of_two,
@@ -116,6 +123,8 @@ def basis_of(fp32: Model, int8: Model, fix: Fixed | None = None) -> Basis:
         scheme = target_scheme(target).with_activations(activations)
     except UsageError:
         scheme = target_scheme(target)
+    recurrent = stored.get("recurrent")
+    recurrent = recurrent if recurrent in scheme.takes_recurrent else None
     if stored.get("weights") in GRANULARITIES:
         scheme = scheme.with_weights(stored["weights"])
     nodes = {node.name for node in pair.int8.graph}
@@ -131,7 +140,7 @@ def basis_of(fp32: Model, int8: Model, fix: Fixed | None = None) -> Basis:
         ) from error
     return Basis(
         scheme.name, scheme.activation_name, scheme.weight_granularity, method, percent,
-        "power_of_two" in stored, tuple(ranges.items()), tuple(kept), repairs, spots,
+        "power_of_two" in stored, tuple(ranges.items()), tuple(kept), repairs, spots, recurrent,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from calib8.autorange.score import Scores, score_candidates
 from calib8.model.runtime import Arrays
+from calib8.passes.integer_cells import cells_of
 from calib8.qparams import QParams, QuantSpec, activation_qparams
 from calib8.scheme import QuantScheme
 from calib8.table import TableEntry
@@ -70,7 +71,8 @@ def choose_by_tensor(
         ModelError, DataError: the scoring graph cannot be built or run.
     """
     choices = {name: distinct(entries, spec) for name, entries in offered.items()}
-    codes = {name: list(found) for name, found in choices.items()}
+    cells = cells_of(prepared)  # inside layers: nobody reads their codes
+    codes = {name: list(found) for name, found in choices.items() if name not in cells}
     scores = score_candidates(prepared, codes, spec, runs, threads, on_run, target=target)
     found: dict[str, dict[str, TableEntry]] = {}
     for rule, pick in RULES.items():

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8._core import TensorAccumulator, accumulate
+from calib8.calibration.cells import with_cells
 from calib8.errors import DataError
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.runtime import Arrays, Session, open_session
 from calib8.model.taps import tapped_model
 
 Activations = dict[str, npt.NDArray[np.float32]]
@@ -38,13 +39,16 @@ class OutputTaps:
         fed = {value.name for value in model.graph.inputs}
         self._fed = [name for name in tensors if name in fed]
         self._taps = [name for name in tensors if name not in fed]
-        self._session = open_session(tapped_model(model, self._taps), threads=threads) if self._taps else None
+        self._session = self._opened(model, threads) if self._taps else None
         self._states = states
         self._threads = threads
         self._shapes: Shapes | None = None
         self._buffers: tuple[Activations, Activations] = ({}, {})
         self._counter = ThreadPoolExecutor(1, thread_name_prefix="calib8-count")
         self._pending: Future[None] | None = None
+
+    def _opened(self, model: ir.Model, threads: int) -> Session:
+        return open_session(tapped_model(with_cells(model, self._taps), self._taps), threads=threads)
 
     def together(self, feeds: Arrays, size: int) -> None:
         """Runs ``size`` samples at once and counts them, the latter beside the run that comes next."""

@@ -22,6 +22,7 @@ import onnx
 import onnx_ir as ir
 
 from calib8 import _core
+from calib8.calibration.cells import with_cells
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.graph import Names
 from calib8.model.memory import LARGE, release_memory
@@ -74,7 +75,8 @@ def with_taps(model: ir.Model, tensors: Sequence[str], key: int) -> tuple[ir.Mod
     Raises:
         ModelError: the graph computes no such tensor.
     """
-    copy = model.clone()
+    found = with_cells(model, tensors)
+    copy = model.clone() if found is model else found
     graph = copy.graph
     names = Names(graph)
     values = {value.name: value for node in graph for value in node.outputs}

@@ -60,6 +60,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "--type": TYPES,
     "--units": ("0-1", "0-255"),
     "--weights": ("per-channel", "per-tensor"),
+    "--recurrent": ("hybrid", "integer"),
 }  # fmt: skip
 """Option → the names that it takes, in every command where nothing else is said."""
 

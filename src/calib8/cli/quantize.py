@@ -117,6 +117,19 @@ WeightsOption = Annotated[
     ),
 ]
 
+RecurrentOption = Annotated[
+    str | None,
+    typer.Option(
+        "--recurrent",
+        metavar="FORM",
+        show_default=False,
+        help="How LSTM and GRU are computed: hybrid, 8-bit products with float gates and states; or integer, "
+        "in integers throughout, as --integer-only needs it. For --target calib8. Default: hybrid.",
+        rich_help_panel=TARGET,
+        autocompletion=completed("--recurrent"),
+    ),
+]
+
 TableFormatOption = Annotated[
     str | None,
     typer.Option(
@@ -193,6 +206,7 @@ def quantize(
     meaning: MeaningOptions,
     target: TargetOption = None,
     weights: WeightsOption = "per-channel",
+    recurrent: RecurrentOption = None,
     spot: SpotOption = None,
     shape: ShapeOption = None,
     preprocessing: PreprocessOptions,
@@ -221,7 +235,7 @@ def quantize(
     shapes = _shapes(shape or (), data, output)
     request = _Request(
         model, old_table_of(old_table, table_format, partial), from_stats,
-        TargetChoice(target or _target_of(output), ranges.activations, weights),
+        TargetChoice(target or _target_of(output), ranges.activations, weights, recurrent),
         replace(reading.of(data, preprocess, labels), shapes=None if data is not None else shapes),
         ranges.choice(), repairs.choice(keep_float, spot), meaning.purpose(),
         cluster.spreading(reading.threads), StageTimes(),
@@ -269,7 +283,7 @@ def _next_command(
         request.purpose.task_name, request.purpose.branches, request.target.scheme().name,
         request.target.weights,
         None if labels is None else Path(labels), ranges, request.repair.keep_float, request.repair.spots,
-        "" if done is None else done.effort,
+        "" if done is None else done.effort, request.target.recurrent,
     )  # fmt: skip
     return next_command(result.verdict, asked)
 

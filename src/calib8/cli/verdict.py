@@ -73,6 +73,7 @@ class Asked:
         task, branches: what the outputs mean, as they were named.
         target, weights, labels, ranges, keep_float, spots: how the model is made.
         effort: that was made; empty where repairs were named, or none was made.
+        recurrent: how LSTM and GRU are computed, None for the target's own way.
     """
 
     model: Path
@@ -89,6 +90,7 @@ class Asked:
     keep_float: Sequence[str]
     spots: Sequence[str]
     effort: str
+    recurrent: str | None = None
 
     def looking(self, task: str | None = None) -> list[str]:
         """Options that say how data are read, and what the outputs mean; ``task`` where none was named."""
@@ -112,7 +114,7 @@ class Asked:
         """Those that ``quantize`` alone takes."""
         ranges = self.ranges
         given = {"--labels": self.labels, "--method": ranges.method, "--percent": ranges.percent,
-                 "--decay": ranges.decay}  # fmt: skip
+                 "--decay": ranges.decay, "--recurrent": self.recurrent}  # fmt: skip
         flags = [word for name, value in given.items() if value is not None for word in (name, str(value))]
         return [*flags, *_each("--spot", self.spots)]
 

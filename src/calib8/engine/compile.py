@@ -19,6 +19,7 @@ from calib8.engine.emit import (
     depthwise,
     elementwise,
     group_norm,
+    integer_gru,
     integer_lstm,
     layer_norm,
     mat_mul,
@@ -59,11 +60,16 @@ EMIT: Final[Emits] = {
     **recurrent.EMIT,
     **integer_lstm.EMIT,
     **time_filter.EMIT,
+    **integer_gru.EMIT,
     **resize.EMIT,
     **moves.EMIT,
     **wide.EMIT,
 }
 """How each instruction becomes steps; Float is a call of ONNX Runtime between them."""
+
+
+CELLS: Final = (op.Recurrent, op.IntegerLstm, op.IntegerGru)
+"""Instructions with weights for x and for h."""
 
 
 def compile_program(program: Program) -> Plan:
@@ -108,7 +114,7 @@ def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) ->
     program = out.program
     layers = (step for step in program.instructions if isinstance(step, op.Weighted | op.TimeFilter))
     weights = [step.weight.nbytes for step in layers]
-    cells = (step for step in program.instructions if isinstance(step, op.Recurrent | op.IntegerLstm))
+    cells = (step for step in program.instructions if isinstance(step, CELLS))
     weights += [step.weight.nbytes + step.recurrent.nbytes for step in cells]
     return Plan(
         name=program.name,

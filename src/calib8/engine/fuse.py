@@ -36,7 +36,7 @@ class Work:
     Attributes:
         instruction: what is carried out first.
         inputs: all slots that are read, the residual included.
-        output: the slot that is written; −1 for a Float instruction, which may write several.
+        output: the slot that is written, of several the first; −1 for a Float instruction.
         add: the sum with a residual.
         residual: slot of the residual; −1 for none.
         lookup: the table that is applied last.
@@ -60,7 +60,7 @@ class Work:
     @property
     def outputs(self) -> tuple[int, ...]:
         """All slots that are written."""
-        return (self.output,) if self.output >= 0 else self.instruction.outputs
+        return (self.output, *self.instruction.outputs[1:]) if self.output >= 0 else self.instruction.outputs
 
 
 def fuse(program: Program) -> list[Work]:
@@ -97,7 +97,7 @@ def writers(works: Sequence[Work]) -> dict[int, int]:
 
 
 def _alone(instruction: Instruction) -> Work:
-    output = instruction.outputs[0] if len(instruction.outputs) == 1 else -1
+    output = -1 if isinstance(instruction, op.Float) else instruction.outputs[0]
     return Work(instruction, instruction.inputs, output)
 
 

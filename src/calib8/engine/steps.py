@@ -106,6 +106,10 @@ class IntegerLstm(Step):
     """LSTM of integers over whole sequences."""
 
 
+class IntegerGru(Step):
+    """GRU of integers over whole sequences."""
+
+
 class ResizeLinear(Step):
     """Bilinear interpolation."""
 

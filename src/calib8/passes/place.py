@@ -15,10 +15,9 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.model.graph import activation_inputs, is_activation, rank, sole_consumer
+from calib8.model.graph import activation_inputs, is_activation
 from calib8.ops.groups import (
     ARRANGING_OPS,
-    AVERAGE_POOLS,
     BINARY_OPS,
     CLAMPS,
     FUNCTION_OPS,
@@ -28,7 +27,7 @@ from calib8.ops.groups import (
     TARGET_OPS,
     WEIGHTED_OPS,
 )
-from calib8.ops.questions import adds, is_matrix_product, joins, normalizes_groups, yields_probabilities
+from calib8.ops.questions import is_matrix_product, joins, normalizes_groups, yields_probabilities
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import multiplies_activations, reads_unknown_type, why_float
 from calib8.passes.functions import (
@@ -42,9 +41,18 @@ from calib8.passes.functions import chains as chains
 from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
+from calib8.passes.integer_cells import (
+    carries_codes,
+    cells_of,
+    integer_cells,
+    moved_states,
+    reads_codes,
+    state_readers,
+)
 from calib8.passes.norm_chains import normalizations
-from calib8.passes.recurrent_nodes import with_recurrent
+from calib8.passes.recurrent_nodes import is_recurrent, with_recurrent
 from calib8.passes.state_moves import state_moves
+from calib8.passes.weighted_inputs import weighted_inputs
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 COMPUTED_IN_FLOAT: Final = "the target computes it in float"
@@ -91,10 +99,10 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     functions = computed_as_one(model, scheme)
     norms = normalizations(model, scheme.computes)
     decisions, quantized = _decide_as_one(model, scheme, keep_float, functions, norms)
-    if scheme.codes_recurrent:
+    if scheme.recurrent == "hybrid":
         decisions = with_recurrent(model, decisions, keep_float)
     if scheme.placement == "weighted-inputs":
-        return _place_weighted_inputs(decisions, quantized)
+        return Placement(tuple(decisions), weighted_inputs(decisions, quantized))
     behind = fused_layers(functions, scheme)
     fused = {layer for layer, one in behind.items() if one.nodes[0] in quantized}
     inside = fused.union(*(nodes[:-1] for nodes in (*norms, *(one.nodes for one in functions))))
@@ -107,7 +115,7 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
 
 
 def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """Tensors whose ranges serve every target: all that any placement gives Q/DQ."""
+    """Tensors whose ranges serve every target: all that any placement gives Q/DQ, and cells of LSTMs."""
     widest = QuantScheme(
         "calibration",
         quantize_outputs=True,
@@ -117,11 +125,14 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
     )
     joining = replace(widest, joins_pointwise=True)
     schemes = [widest, joining, replace(joining, fuses=CLAMPS | {ANY_FUNCTION})]
+    cells = cells_of(model, keep_float)
+    if any(is_recurrent(node) for node in model.graph):
+        schemes += [replace(scheme, recurrent="integer") for scheme in schemes]
     if normalizations(model, TARGET_OPS | PAIR_OPS):  # other targets have codes inside of them
         schemes += [replace(scheme, computes=frozenset()) for scheme in schemes]
     found = {name for scheme in schemes for name in place(model, scheme, keep_float).readers}
     values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
-    return tuple(value.name for value in values if value.name in found)
+    return (*(value.name for value in values if value.name in found), *cells)
 
 
 def _decide_as_one(
@@ -132,7 +143,7 @@ def _decide_as_one(
     norms: Collection[tuple[ir.Node, ...]],
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """``_decide``, repeated until every function and chain is quantized as a whole or float as a whole."""
-    bound = state_moves(model)
+    bound = state_moves(model) | (moved_states(model) if scheme.recurrent == "integer" else {})
     while True:
         decisions, quantized = _decide(model, scheme, keep_float, bound, functions, norms)
         why = {decision.node: decision.reason for decision in decisions if not decision.quantized}
@@ -159,19 +170,26 @@ def _decide(
     feeds_weights = feeding_weights(model)
     fused_into = {n: layer for layer, one in fused_layers(functions, scheme).items() for n in one.nodes}
     only_as_function = {node: one for one in functions for node in one.nodes if _holds_function_ops(one)}
+    cells = integer_cells(model, keep_float) if scheme.recurrent == "integer" else {}
     decisions = []
     quantized: set[ir.Node] = set()
     for node in _float_nodes(model):
         function = only_as_function.get(node)
         reason = (
-            bound.get(node.name or "", "")
-            or _why_by_itself(node, keep_float, in_norms)
-            or _why_not_here(node, scheme)
-            or _why_no_function(node, scheme, feeds_weights, is_one=function is not None or node in in_norms)
-            or _why_float_output(node, scheme)
-            or _why_behind_float(node, fused_into.get(node), quantized)
-            or _why_float_source(function, quantized)
-            or _why_tail(node, feeds_weights, quantized)
+            cells[node]
+            if node in cells
+            else (
+                bound.get(node.name or "", "")
+                or _why_by_itself(node, keep_float, in_norms)
+                or _why_not_here(node, scheme)
+                or _why_no_function(
+                    node, scheme, feeds_weights, is_one=function is not None or node in in_norms
+                )
+                or _why_float_output(node, scheme)
+                or _why_behind_float(node, fused_into.get(node), quantized)
+                or _why_float_source(function, quantized)
+                or _why_tail(node, feeds_weights, quantized)
+            )
         )
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:
@@ -287,10 +305,10 @@ def _drop_idle(
             continue
         if joins(node) and node in feeds_weights:
             continue
-        consumers = [use.node for value in node.outputs for use in value.uses()]
+        uses = [use for value in node.outputs for use in value.uses()]
         leaves_graph = any(value.is_graph_output() for value in node.outputs)
-        takes = any(consumer in quantized or consumer in products for consumer in consumers)
-        if takes or not (consumers or leaves_graph):
+        takes = any(reads_codes(use, quantized | products) for use in uses)
+        if takes or not (uses or leaves_graph):
             continue
         if leaves_graph and (scheme.quantize_outputs or not _is_finer_in_float(node, idle)):
             continue
@@ -315,9 +333,11 @@ def _is_finer_in_float(node: ir.Node | None, idle: Collection[str]) -> bool:
 
 def _readers(value: ir.Value, quantized: set[ir.Node], taking: set[ir.Node]) -> frozenset[str] | None:
     """Who reads the codes: of what is in float anyway, float nodes and the graph's outputs need none."""
-    consumers = [use.node for use in value.uses()]
-    coded = [node.name or "" for node in consumers if node in taking]
-    if value.producer() in quantized or (len(coded) == len(consumers) and not value.is_graph_output()):
+    uses = list(value.uses())
+    coded = [use.node.name or "" for use in uses if reads_codes(use, taking)]
+    if value.producer() in quantized and (state := state_readers(value, taking)) is not None:
+        return state
+    if value.producer() in quantized or (len(coded) == len(uses) and not value.is_graph_output()):
         return None
     return frozenset(coded)
 
@@ -327,12 +347,14 @@ def _coded_tensors(
 ) -> Iterator[ir.Value]:
     """The tensors that carry Q/DQ, in graph order: what is read as codes, or quantized and not inside."""
     for value in model.graph.inputs:
-        if is_activation(value) and any(use.node in taking for use in value.uses()):
+        if is_activation(value) and any(reads_codes(use, taking) for use in value.uses()):
             yield value
     for node in model.graph:
         for value in node.outputs:
-            read = any(use.node in taking for use in value.uses())
+            read = any(reads_codes(use, taking) for use in value.uses())
             if not is_activation(value) or not (node in quantized or read):
+                continue
+            if node in quantized and not carries_codes(value, taking):
                 continue
             if node in quantized and (
                 node in inside
@@ -357,44 +379,4 @@ def _can_stay_float(node: ir.Node, value: ir.Value, taking: set[ir.Node], scheme
     """A Gemm or MatMul gives float sums directly: its result needs no codes if nobody reads them."""
     if scheme.quantize_outputs or not is_matrix_product(node):
         return False
-    return not any(use.node in taking for use in value.uses())
-
-
-def _place_weighted_inputs(decisions: list[NodeDecision], quantized: set[ir.Node]) -> Placement:
-    """Q/DQ on the inputs of weighted layers and averaging pools, and on one side of additions.
-
-    The ops between them are listed as quantized where the runtime moves the codes through them.
-    """
-    readers: dict[str, set[str]] = {}
-    by_name = {node.name: node for node in quantized}
-    for decision in decisions:
-        node = by_name.get(decision.node)
-        if node is None:
-            continue
-        for value in _wanted_inputs(node):
-            readers.setdefault(value.name or "", set()).add(decision.node)
-    return Placement(tuple(decisions), {name: frozenset(nodes) for name, nodes in readers.items()})
-
-
-def _wanted_inputs(node: ir.Node) -> list[ir.Value]:
-    """Inputs of a node that get Q/DQ in the ``weighted-inputs`` placement."""
-    if adds(node):
-        return _skip_branches(node)
-    if node.op_type in WEIGHTED_OPS | AVERAGE_POOLS:
-        return list(activation_inputs(node))[:1]
-    return []
-
-
-def _skip_branches(node: ir.Node) -> list[ir.Value]:
-    """Inputs of an Add that need Q/DQ: all but one that a weighted layer yields for this Add alone.
-
-    The runtime adds the other branch to that layer's sums before rounding.
-    """
-    values = [value for value in activation_inputs(node) if rank(value) != 0]
-    if len(values) != 2:
-        return []
-    for value in reversed(values):
-        producer = value.producer()
-        if producer is not None and producer.op_type in WEIGHTED_OPS and sole_consumer(value) is node:
-            return [other for other in values if other is not value]
-    return values
+    return not any(reads_codes(use, taking) for use in value.uses())

@@ -27,6 +27,7 @@ from calib8.model.graph import activation_inputs, constant, input_at, scalar_con
 from calib8.ops.groups import CLAMPS, CODE_PRESERVING_OPS, LIMITED, PERMUTING, RESHAPING
 from calib8.ops.questions import clips, joins, pads, resizes
 from calib8.passes.place import Placement, clip_limits
+from calib8.passes.recurrent_nodes import is_recurrent
 from calib8.passes.wide_ranges import with_wide_ranges
 from calib8.qparams import QuantSpec
 from calib8.scheme import QuantScheme
@@ -284,6 +285,8 @@ def _one_scale(
         free = [name for name in inputs if name not in fixed and name not in own]
         fits = own.isdisjoint(outputs) and _alike([*free, *outputs], classes, scheme.concat_share_ratio)
         inputs = free if fits else []
+    elif is_recurrent(node):
+        inputs = outputs[1:2]
     elif node.op_type not in scheme.shared_scale_ops:
         return []
     return [name for name in [*outputs, *inputs] if name in classes.parent] if inputs else []

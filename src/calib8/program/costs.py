@@ -73,7 +73,8 @@ def _sizes(value: ir.Value | None) -> tuple[int, ...] | None:
 def weight_bytes(program: Program) -> int:
     """Bytes of all weights and biases of integer layers."""
     layers = (step for step in program.instructions if isinstance(step, op.Weighted | op.TimeFilter))
-    cells = (step for step in program.instructions if isinstance(step, op.Recurrent | op.IntegerLstm))
+    recurrent = op.Recurrent | op.IntegerLstm | op.IntegerGru
+    cells = (step for step in program.instructions if isinstance(step, recurrent))
     of_layers = sum(layer.weight.nbytes + layer.bias.nbytes for layer in layers)
     return of_layers + sum(cell.weight.nbytes + cell.recurrent.nbytes + cell.bias.nbytes for cell in cells)
 

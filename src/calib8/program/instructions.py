@@ -18,6 +18,7 @@ from calib8.program.ops import (
     depthwise,
     elementwise,
     group_norm,
+    integer_gru,
     integer_lstm,
     layer_norm,
     length,
@@ -50,6 +51,7 @@ from calib8.program.ops.floats import Float as Float
 from calib8.program.ops.group_norm import GroupNorm as GroupNorm
 from calib8.program.ops.instruction import Instruction as Instruction
 from calib8.program.ops.integer_cells import IntegerLstm as IntegerLstm
+from calib8.program.ops.integer_gru_cells import IntegerGru as IntegerGru
 from calib8.program.ops.layer_norm import LayerNorm as LayerNorm
 from calib8.program.ops.length import ReduceL2 as ReduceL2
 from calib8.program.ops.mat_mul import MatMul as MatMul
@@ -90,6 +92,7 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **recurrent.TRAITS,
     **integer_lstm.TRAITS,
     **time_filter.TRAITS,
+    **integer_gru.TRAITS,
     **resize.TRAITS,
     **moves.TRAITS,
     **constant.TRAITS,

@@ -25,17 +25,17 @@ from calib8.model.graph import (
     Names,
     constant,
     input_at,
-    known_sizes,
     register_constant,
     sole_consumer,
 )
 from calib8.model.layer import Layer
 from calib8.ops.questions import clips, is_weighted, joins
 from calib8.passes.place import Placement, clip_limits
-from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
+from calib8.qparams import QParams, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
+from calib8.quantization.recurrent_states import code_states
 from calib8.quantization.recurrent_weights import quantize_recurrent_weights
-from calib8.quantization.second_codes import narrow_for_means, quantizer_pair, requantize_for_concat
+from calib8.quantization.second_codes import narrow_for_means, quantize_value, requantize_for_concat
 from calib8.quantization.weights import AS_IT_IS, quantize_layer
 from calib8.scheme import BINARY_OPS, QuantScheme
 from calib8.table import Range
@@ -66,6 +66,7 @@ def insert_quantizers(
     corrections: Corrections = NO_CORRECTIONS,
     spots: frozenset[str] = frozenset(),
     narrow: Mapping[str, Range] = MappingProxyType({}),
+    cell_powers: Mapping[str, int] = MappingProxyType({}),
 ) -> QuantizedModel:
     """The int8 form of ``prepared``, which is not changed.
 
@@ -78,6 +79,7 @@ def insert_quantizers(
             used.
         spots: tensors of 16-bit codes, see ``calib8.passes.spots``.
         narrow: spot → range of its copy of 8 bits, for what averages it.
+        cell_powers: LSTM in integers → power of two of its cell's scale.
 
     Raises:
         ModelError: a correction is for a layer that the graph does not have, or for one of another shape.
@@ -90,13 +92,16 @@ def insert_quantizers(
         _pass_on_to_inner_concats(model, qparams)
     names = Names(model.graph)
     float_layers, dropped = _quantize_layers(names, placement, qparams, scheme, corrections)
-    quantize_recurrent_weights(names, placement.quantized_nodes())
+    in_integers = scheme.recurrent == "integer"
+    quantize_recurrent_weights(names, placement.quantized_nodes(), per_gate=in_integers)
     if scheme.placement == "every-op":
         _quantize_operands(names, placement, qparams, scheme, spots)
     for value in list(_values(model)):
         if value.name in qparams:
             spec, readers = scheme.code_of(value.name, spots), placement.readers[value.name]
-            _quantize_value(names, value, qparams[value.name], readers, spec)
+            quantize_value(names, value, qparams[value.name], readers, spec)
+    if in_integers:
+        code_states(names, placement.quantized_nodes(), qparams, tensors, scheme, cell_powers)
     requantize_for_concat(names, qparams, tensors, scheme)
     narrow_for_means(names, placement, narrow, tensors, scheme)
     ir_passes.RemoveUnusedNodesPass()(model)
@@ -275,36 +280,6 @@ def _quantize_operands(
             name = _constant_name(names, node, index)
             scale = np.asarray(qparams.scale, np.float32)
             _dequantized_constant(names, node, index, name, CodedArray(codes, scale, qparams.zero_point))
-
-
-def _quantize_value(
-    names: Names,
-    value: ir.Value,
-    qparams: QParams,
-    readers: frozenset[str] | None,
-    spec: QuantSpec,
-) -> None:
-    """Q/DQ behind ``value`` for the given readers (all of them, outputs included, where None)."""
-    graph, name = names.graph, value.name or ""
-    uses = [use for use in value.uses() if readers is None or use.node.name in readers]
-    becomes_output = readers is None and value.is_graph_output() and not value.is_graph_input()
-    quantize_node, dequantize_node = quantizer_pair(names, name, value, qparams, spec)
-    result = dequantize_node.outputs[0]
-    anchor = value.producer()
-    if anchor is None:
-        first = next(iter(graph))
-        graph.insert_before(first, [quantize_node, dequantize_node])
-    else:
-        graph.insert_after(anchor, [quantize_node, dequantize_node])
-    for use in uses:
-        use.node.replace_input_with(use.idx, result)
-    if becomes_output:
-        value.name = names.value(f"{name}/float")
-        result.name, result.shape = name, value.shape
-        value.shape = known_sizes(value.shape)
-        for index, output in enumerate(graph.outputs):
-            if output is value:
-                graph.outputs[index] = result
 
 
 def _pass_on_to_inner_concats(model: ir.Model, qparams: dict[str, QParams]) -> None:

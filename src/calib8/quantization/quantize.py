@@ -9,6 +9,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from calib8.calibration.decide import one_sided_power_of_two
+from calib8.passes.integer_cells import cell_powers
 from calib8.passes.place import Placement, place
 from calib8.passes.resolve_ranges import resolve_ranges
 from calib8.passes.spots import NO_SPOTS, Spots, find_spots
@@ -80,7 +81,11 @@ def quantize_graph(
         ranges = resolve_ranges(prepared, placement, table, scheme, rounding, found.taken)
         before = resolve_ranges(prepared, placement, table, scheme, rounding) if found.taken else {}
         narrow = {name: before[name] for name in found.taken}
-        result = insert_quantizers(prepared, placement, ranges, scheme, corrections, found.taken, narrow)
+        in_integers = scheme.recurrent == "integer"
+        powers = cell_powers(prepared, placement.quantized_nodes(), table) if in_integers else {}
+        result = insert_quantizers(
+            prepared, placement, ranges, scheme, corrections, found.taken, narrow, powers
+        )
         if not result.float_layers:
             break
         overflowing |= result.float_layers

@@ -22,28 +22,42 @@ ROWS: int = 1
 """Axis of the gates and units of one direction, [1, G·H, K]."""
 
 
-def quantize_recurrent_weights(names: Names, quantized: Collection[str]) -> None:
-    """W and R of the named nodes become codes; biases, peepholes and states stay float."""
+def quantize_recurrent_weights(names: Names, quantized: Collection[str], *, per_gate: bool = False) -> None:
+    """W and R of the named nodes become codes; biases, peepholes and states stay float.
+
+    ``per_gate``: all units of a gate have one scale, as layers of integers have it.
+    """
     for node in list(names.graph):
         if is_recurrent(node) and node.name in quantized:
+            gates = _gates(node) if per_gate else None
             for place in WEIGHTS:
-                _quantize(names, node, place)
+                _quantize(names, node, place, gates)
 
 
-def coded_rows(weight: npt.NDArray[np.float32]) -> CodedArray:
-    """Codes of the rows of one direction, [1, G·H, K]."""
+def _gates(node: ir.Node) -> int:
+    """How many there are, of R [D, G·H, H]."""
+    recurrent = constant(node.inputs[WEIGHTS[1]])
+    assert recurrent is not None
+    return int(recurrent.shape[1] // recurrent.shape[2])
+
+
+def coded_rows(weight: npt.NDArray[np.float32], gates: int | None = None) -> CodedArray:
+    """Codes of the rows of one direction, [1, G·H, K]; with ``gates`` one scale for each of so many."""
     scale = weight_scales(weight, ROWS, INT8_SYMMETRIC)
+    if gates is not None:
+        largest = scale.reshape(gates, -1).max(axis=1)
+        scale = np.repeat(largest, scale.size // gates)
     return CodedArray(quantize_weight(weight, scale, ROWS, INT8_SYMMETRIC), scale, axis=ROWS)
 
 
-def _quantize(names: Names, node: ir.Node, place: int) -> None:
+def _quantize(names: Names, node: ir.Node, place: int, gates: int | None) -> None:
     old = node.inputs[place]
     weight = constant(old)
     assert old is not None and weight is not None
     parts = []
     for d in range(len(weight)):
         stem = names.value(f"{old.name}/codes")
-        parts.append(_dequantized(names, node, coded_rows(weight[d : d + 1].astype(np.float32)), stem))
+        parts.append(_dequantized(names, node, coded_rows(weight[d : d + 1].astype(np.float32), gates), stem))
     result = parts[0]
     if len(parts) > 1:
         join = ir.node("Concat", parts, {"axis": 0}, name=names.node(f"{old.name}/Concat"))

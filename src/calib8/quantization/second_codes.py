@@ -39,6 +39,36 @@ def quantizer_pair(
     return first, second
 
 
+def quantize_value(
+    names: Names,
+    value: ir.Value,
+    qparams: QParams,
+    readers: frozenset[str] | None,
+    spec: QuantSpec,
+) -> None:
+    """Q/DQ behind ``value`` for the given readers (all of them, outputs included, where None)."""
+    graph, name = names.graph, value.name or ""
+    uses = [use for use in value.uses() if readers is None or use.node.name in readers]
+    becomes_output = readers is None and value.is_graph_output() and not value.is_graph_input()
+    quantize_node, dequantize_node = quantizer_pair(names, name, value, qparams, spec)
+    result = dequantize_node.outputs[0]
+    anchor = value.producer()
+    if anchor is None:
+        first = next(iter(graph))
+        graph.insert_before(first, [quantize_node, dequantize_node])
+    else:
+        graph.insert_after(anchor, [quantize_node, dequantize_node])
+    for use in uses:
+        use.node.replace_input_with(use.idx, result)
+    if becomes_output:
+        value.name = names.value(f"{name}/float")
+        result.name, result.shape = name, value.shape
+        value.shape = known_sizes(value.shape)
+        for index, output in enumerate(graph.outputs):
+            if output is value:
+                graph.outputs[index] = result
+
+
 def requantize_for_concat(
     names: Names, qparams: dict[str, QParams], tensors: Mapping[ir.Value, str], scheme: QuantScheme
 ) -> None:

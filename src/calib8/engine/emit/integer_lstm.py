@@ -13,6 +13,7 @@ from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NONE
 from calib8.engine.fuse import Work
 from calib8.program.instructions import IntegerLstm
+from calib8.program.ops.integer_states import signed_point
 from calib8.program.rules import I8, I32, Multipliers
 
 GATES: Final = 4
@@ -30,19 +31,26 @@ def emit_integer_lstm(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, IntegerLstm)
     source, target = step.inputs[0], work.output
+    places = dict(zip(step.first, (out.place(number) for number in step.inputs[1:]), strict=True))
+    last = [out.place(number) for number in work.outputs[1:]]
+    nowhere = (NONE, 0)
     first, second, inputs = out.slot(source).shape
     times, samples = (first, second) if step.time_first else (second, first)
     out.add(
         steps.IntegerLstm(
             time_first=int(step.time_first),
+            reverse=int(step.reverse),
             coupled=int(step.coupled),
             steps=times,
             samples=samples,
             inputs=inputs,
             units=step.units,
             width=step.width,
-            **_place("source", out.place(source)),
-            **_place("target", out.place(target)),
+            **place_fields("source", out.place(source)),
+            **place_fields("target", out.place(target)),
+            **place_fields("h", places.get("h", nowhere)),
+            **place_fields("c", places.get("c", nowhere)),
+            **place_fields("last", last[0] if last else nowhere),
             h_zero=out.stored_zero_point(target),
             hidden_zero=step.hidden_zero_point,
             **_weights(out, step),
@@ -58,23 +66,24 @@ def emit_integer_lstm(work: Work, out: Emitter) -> None:
     )
 
 
-def _place(name: str, place: tuple[int, int]) -> dict[str, int]:
+def place_fields(name: str, place: tuple[int, int]) -> dict[str, int]:
+    """Fields of a step that say where a tensor is."""
     return {f"{name}_buffer": place[0], f"{name}_offset": place[1]}
 
 
 def _weights(out: Emitter, step: IntegerLstm) -> dict[str, int]:
     """Of x, of h and of the projection."""
-    [source], [target] = step.inputs, step.outputs
+    x_zero, h_zero = (signed_point(out.slot(number)) for number in (step.inputs[0], step.outputs[0]))
     bias = np.zeros_like(step.bias) if step.norm.size else step.bias
-    found = _rows(out, "weight", step.weight, bias, out.slot(source).zero_point)
-    found |= _rows(out, "recurrent", step.recurrent, np.zeros_like(bias), out.slot(target).zero_point)
+    found = coded_rows(out, "weight", step.weight, bias, x_zero)
+    found |= coded_rows(out, "recurrent", step.recurrent, np.zeros_like(bias), h_zero)
     if not step.projection.size:
         return found | dict.fromkeys(("projection", "projection_sum", "projection_start"), NONE)
     weight, own = step.projection[None], step.projection_bias[None]
-    return found | _rows(out, "projection", weight, own, -step.hidden_zero_point)
+    return found | coded_rows(out, "projection", weight, own, -step.hidden_zero_point)
 
 
-def _rows(out: Emitter, name: str, weight: I8, bias: I32, zero_point: int) -> dict[str, int]:
+def coded_rows(out: Emitter, name: str, weight: I8, bias: I32, zero_point: int) -> dict[str, int]:
     """Weights [G, C, K] in blocks, and what their sums begin with."""
     gates = len(weight)
     flat = weight.reshape(1, -1, weight.shape[2])

@@ -81,6 +81,7 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.Recurrent: layers.recurrent,
     op.IntegerLstm: layers.integer_lstm,
     op.TimeFilter: layers.time_filter,
+    op.IntegerGru: layers.integer_gru,
     op.Concat: moves.concat,
     op.Constant: moves.constant,
     op.ResizeNearest: moves.resize_nearest,

@@ -24,6 +24,7 @@ from calib8.program.instructions import (
     ConvTranspose,
     DepthwiseConv,
     FullyConnected,
+    IntegerGru,
     IntegerLstm,
     MatMul,
     Recurrent,
@@ -291,3 +292,12 @@ def time_filter(builder: Builder, step: TimeFilter) -> None:
         NoFormError: always: files hold the scales that its factor was made of.
     """
     raise NoFormError("its factor is no scale any more: keep the TFLite file that it was read from")
+
+
+def integer_gru(builder: Builder, step: IntegerGru) -> None:
+    """A GRU of integers.
+
+    Raises:
+        NoFormError: always.
+    """
+    raise NoFormError("TFLite has no GRU of integers")

@@ -11,10 +11,13 @@ from calib8.program.lower.builder import Builder, shape_of, step_name
 from calib8.program.lower.constant_tensors import constants_as_tensors
 from calib8.program.lower.constants import fixed, is_fixed
 from calib8.program.lower.convert import coded, dequantized
-from calib8.program.lower.forms import Coded, Real, Sums
+from calib8.program.lower.floats import real_slot
+from calib8.program.lower.forms import Coded, CodeType, Real, Sums
 from calib8.program.lower.layout import logical_order, physical
 from calib8.program.lower.moves import picked, reshaped, transposed
+from calib8.program.lower.readers import tail_of
 from calib8.program.lower.results import COMPUTED, NOT_CODED, coded_source, same_codes
+from calib8.program.program import WIDE_TYPE
 
 
 def movable(builder: Builder, value: ir.Value | None) -> Coded | None:
@@ -108,6 +111,9 @@ def _sliced(builder: Builder, source: Coded, starts: list[int], steps: list[int]
 def concat(builder: Builder, node: ir.Node) -> None:
     """Inputs of one kind of codes, side by side; constants among them have codes too."""
     value = node.outputs[0]
+    if _joins_states(builder, node):
+        _concat_reals(builder, node)
+        return
     computed = [coded(builder, one) for one in node.inputs if not is_fixed(one)]
     if not computed or computed[0] is None:
         raise NoFormError(NOT_CODED if computed else "all of its inputs are constant")
@@ -119,6 +125,32 @@ def concat(builder: Builder, node: ir.Node) -> None:
     result = builder.codes(value, order, builder.kind(forms[0]))
     builder.steps.append(Concat(step_name(node), slots, (result.slot,), axis))
     builder.forms[value] = result
+
+
+def _joins_states(builder: Builder, node: ir.Node) -> bool:
+    """Whether states of several kinds of codes, or in float32, are joined, and not for codes."""
+    kinds: set[CodeType | None] = set()
+    for value in node.inputs:
+        form = builder.forms.get(value) if value is not None else None
+        if isinstance(form, Real) and form.own:
+            kinds.add(None)
+        elif isinstance(form, Coded):
+            kinds.add(builder.kind(form))
+        else:
+            return False
+    several = None in kinds or len(kinds) > 1
+    wide = any(kind is None or kind.dtype == WIDE_TYPE for kind in kinds)
+    return several and wide and not tail_of(node.outputs[0]).kinds
+
+
+def _concat_reals(builder: Builder, node: ir.Node) -> None:
+    """Values in float32 side by side."""
+    value = node.outputs[0]
+    slots = tuple(real_slot(builder, one) for one in node.inputs if one is not None)
+    result = builder.plain(value)
+    axis = int_attribute(node, "axis", 0) % len(shape_of(value))
+    builder.steps.append(Concat(step_name(node), slots, (result,), axis))
+    builder.forms[value] = Real(result, own=True)
 
 
 def split(builder: Builder, node: ir.Node) -> None:

@@ -1,5 +1,8 @@
 """LSTM, GRU and RNN whose weights are 8-bit codes: one instruction, then the parts of its result.
 
+Profiles of integers compute LSTM and GRU in integers throughout where the model has codes for it
+(``emit_integer_recurrent``).
+
     W int8 [1, G·H, I] ─► DequantizeLinear(axis 1) ─►                    one direction
     two of them ─► Concat(axis 0) ─►                                     both directions
 
@@ -12,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.coded_array import CodedArray
@@ -22,6 +26,13 @@ from calib8.passes.recurrent_nodes import LONGEST_SUM, activations_of, why_cell_
 from calib8.program.instructions import Recurrent, Reshape, Slice, Transpose
 from calib8.program.lower.builder import Builder, step_name
 from calib8.program.lower.constants import coded_constant, fixed, is_fixed
+from calib8.program.lower.emit_integer_recurrent import (
+    GATE_ORDER,
+    PEEPHOLE_ORDER,
+    Layer,
+    emit_integer,
+    per_gate,
+)
 from calib8.program.lower.floats import real_slot
 from calib8.program.lower.forms import Real
 from calib8.program.ops.cells import GATES, Cell, Extra
@@ -55,10 +66,11 @@ def recurrent(builder: Builder, node: ir.Node) -> None:
     reason = why_cell_float(node)
     if reason:
         raise NoFormError(reason)
-    attribute = node.attributes.get("direction")
-    directions = DIRECTIONS["forward" if attribute is None else attribute.as_string()]
+    directions = _directions(node)
     bias, inner_bias = _biases(node, weight.scales.shape, late=late and cell == "GRU")
     peephole = fixed(input_at(node, PEEPHOLE))
+    if builder.profile != "onnx" and _in_integers(builder, node, weight, states, (bias, inner_bias)):
+        return
     turned = int_attribute(node, "layout", 0) != 0
     given, inputs = _inputs(builder, node, turned=turned)
     steps, samples, depth = builder.slots[inputs[0]].shape
@@ -87,6 +99,55 @@ def recurrent(builder: Builder, node: ir.Node) -> None:
     )
     builder.steps.append(layer)
     _deliver(builder, node, result, steps, turned=turned)
+
+
+def _in_integers(
+    builder: Builder, node: ir.Node, weight: _Rows, states: _Rows, biases: tuple[F32, F32]
+) -> bool:
+    """Emits the form of integers throughout where there is one; the reason why not is kept."""
+    mark = builder.mark()
+    try:
+        if node.op_type not in GATE_ORDER:
+            raise NoFormError(f"{node.op_type} has no form of integers throughout")
+        emit_integer(builder, _integer_layer(node, weight, states, biases))
+    except NoFormError as error:
+        builder.back_to(mark)
+        builder.reasons[node] = str(error)
+        return False
+    return True
+
+
+def _integer_layer(node: ir.Node, weight: _Rows, states: _Rows, biases: tuple[F32, F32]) -> Layer:
+    """The node with gates apart, in the order of the instructions.
+
+    Raises:
+        NoFormError: units of a gate have different scales.
+    """
+    gates, order = GATES[cast("Cell", node.op_type)], GATE_ORDER[node.op_type]
+
+    def apart(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return rows.reshape(len(rows), gates, -1, *rows.shape[2:])[:, list(order)]
+
+    peephole, given = np.zeros(0, np.float32), fixed(input_at(node, PEEPHOLE))
+    if given is not None:
+        peephole = given.astype(np.float32).reshape(len(given), 3, -1)[:, list(PEEPHOLE_ORDER)]
+    return Layer(
+        node,
+        _directions(node),
+        apart(weight.codes),
+        per_gate(weight.scales, gates, order),
+        apart(states.codes),
+        per_gate(states.scales, gates, order),
+        apart(biases[0]),
+        biases[1],
+        peephole,
+        int_attribute(node, "layout", 0) == 0,
+    )
+
+
+def _directions(node: ir.Node) -> tuple[Literal["forward", "reverse"], ...]:
+    attribute = node.attributes.get("direction")
+    return DIRECTIONS["forward" if attribute is None else attribute.as_string()]
 
 
 def _inputs(builder: Builder, node: ir.Node, *, turned: bool) -> tuple[tuple[Extra, ...], list[int]]:

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.ops.questions import is_standard
+from calib8.parameters import parameter
 from calib8.program.instructions import (
     Add,
     AveragePool,
@@ -26,7 +27,7 @@ from calib8.program.instructions import (
     Weighted,
 )
 from calib8.program.lower import emit_norms
-from calib8.program.lower.builder import Builder, values_read
+from calib8.program.lower.builder import Builder, step_name, values_read
 from calib8.program.lower.canonical import canonical_qdq
 from calib8.program.lower.finish import Draft, finished, live_draft
 from calib8.program.lower.floats import RUNTIME_DOMAINS, described, is_integer, real_slot
@@ -192,11 +193,15 @@ def _refuse_unknown_operators(model: ir.Model) -> None:
 
 def _refuse_float(draft: Draft, model: ir.Model) -> None:
     listed = [text for step in draft.floats for text in described(draft.builder, step)]
+    reasons = {step_name(node): why for node, why in draft.builder.reasons.items()}
     cells = [step for step in draft.steps if isinstance(step, Recurrent)]
-    listed += [f"'{step.name}' ({step.cell}: its gates and states are float32)" for step in cells]
+    for step in cells:
+        why = reasons.get(step.name, "the profile onnx has them so")
+        listed.append(f"'{step.name}' ({step.cell}: its gates and states are float32, as {why})")
     if listed:
+        hint = f", LSTM and GRU with {parameter('recurrent', 'integer')}" if cells else ""
         raise UnsupportedModelError(
             model.graph.name or "model",
             f"{len(listed)} nodes have no integer form: {'; '.join(listed)}",
-            "Quantize their inputs and results, or allow float nodes",
+            f"Quantize their inputs and results{hint}, or allow float nodes",
         )

@@ -16,15 +16,17 @@
             t = M(1024·a − μ, 1/√v) · norm + bias of 32 bits,   sat(M((t ± 512)/1024, s·2^12))
 
 M multiplies and rounds twice (``fixedpoint``: double), D divides by a power of two and rounds ties away from
-zero, sat clips to 16 bits; Sigmoid and Tanh are those of ``sixteen_bit_functions``. First states are 0.
+zero, sat clips to 16 bits; Sigmoid and Tanh are those of ``sixteen_bit_functions``. The first states are
+given, or 0. Codes of uint8 are those of int8 plus 128.
 
     x int8 [N, T, I]   →   h int8 [N, T, H];   [T, N, …] where time comes first
+    first h int8 [N, H], c int16 [N, C]   →   last c int16 [N, C], where it is wanted
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +43,8 @@ GATE_BITS: Final = 3
 
 NORM_SHIFT: Final = 12
 """Fraction bits of what a norm writes."""
+
+State = Literal["h", "c"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,9 @@ class IntegerLstm(Instruction):
         projection_bias: int32 [H], or [0].
         projection_multipliers: [1] or [0].
         projection_clip: 1 … 127, 0 for none.
+        reverse: from the last step to the first; h of a step stays in its place.
+        first: what it reads beside x, in this order: the first h in codes of h, the first c. A second output
+            is the last c.
     """
 
     time_first: bool
@@ -90,6 +97,8 @@ class IntegerLstm(Instruction):
     projection_bias: I32
     projection_multipliers: Multipliers
     projection_clip: int
+    reverse: bool = False
+    first: tuple[State, ...] = ()
 
     @property
     def gates(self) -> int:
@@ -107,52 +116,62 @@ class IntegerLstm(Instruction):
         return int(self.recurrent.shape[-1])
 
 
-def run_integer_lstm(step: IntegerLstm, x: I8, zero_point: int, h_zero_point: int) -> I8:
-    """h of all steps.
+def run_integer_lstm(
+    step: IntegerLstm, x: I8, zero_point: int, h_zero_point: int, h: I8 | None = None, c: I16 | None = None
+) -> tuple[I8, I16]:
+    """h of all steps and the last c.
 
     Args:
         step: the layer.
         x: int8 [T, N, I].
         zero_point: of x.
         h_zero_point: of h.
+        h: the first h, int8 [N, H]; None for 0.
+        c: the first c, int16 [N, C]; None for 0.
 
     Returns:
-        int8 [T, N, H].
+        int8 [T, N, H] and int16 [N, C].
     """
     times, samples = x.shape[:2]
-    h = np.zeros((samples, step.width), np.int64)
-    c = np.zeros((samples, step.units), np.int64)
+    carried: Ints = np.zeros((samples, step.width), np.int64)
+    cell: Ints = np.zeros((samples, step.units), np.int64)
+    if h is not None:
+        carried = h.astype(np.int64) - h_zero_point
+    if c is not None:
+        cell = c.astype(np.int64)
     result = np.zeros((times, samples, step.width), np.int8)
     bias = np.zeros_like(step.bias) if step.norm.size else step.bias
-    for time in range(times):
+    for time in reversed(range(times)) if step.reverse else range(times):
         read = x[time].astype(np.int64) - zero_point
-        gates = _sat(_scaled(_sums(read, step.weight) + bias[:, None], step.weight_multipliers))
-        inner = _scaled(_sums(h, step.recurrent), step.recurrent_multipliers)
-        c, output = _cell(step, _sat(gates + inner), c)
-        codes = _codes(step, _at(tanh_table(step.cell_bits), c) * output, h_zero_point)
-        h = codes - h_zero_point
+        gates = sat(scaled_gates(gate_sums(read, step.weight) + bias[:, None], step.weight_multipliers))
+        inner = scaled_gates(gate_sums(carried, step.recurrent), step.recurrent_multipliers)
+        cell, output = _cell(step, sat(gates + inner), cell)
+        codes = _codes(step, function_at(tanh_table(step.cell_bits), cell) * output, h_zero_point)
+        carried = codes - h_zero_point
         result[time] = codes
-    return result
+    return result, cell.astype(np.int16)
 
 
-def _sums(rows: Ints, weight: I8) -> Ints:
-    """[G, N, C]: exact in float64."""
+def gate_sums(rows: Ints, weight: I8) -> Ints:
+    """Products of rows [N, K] and weights [G, C, K], [G, N, C]: exact in float64."""
     products = rows.astype(np.float64) @ weight.transpose(0, 2, 1).astype(np.float64)
     result: Ints = products.astype(np.int64)
     return result
 
 
-def _scaled(sums: Ints, by: Multipliers) -> Ints:
+def scaled_gates(sums: Ints, by: Multipliers) -> Ints:
     """Every gate [G, N, C] by its multiplier."""
     return multiply_double_rounding(sums, by.multiplier[:, None, None], by.shift[:, None, None])
 
 
-def _sat(values: Ints) -> Ints:
+def sat(values: Ints) -> Ints:
+    """Within 16 bits."""
     result: Ints = np.clip(values, -ONE - 1, ONE)
     return result
 
 
-def _at(table: I16, values: Ints) -> Ints:
+def function_at(table: I16, values: Ints) -> Ints:
+    """What a table of all 16-bit numbers has for these."""
     return table[values + (1 << 15)].astype(np.int64)
 
 
@@ -163,7 +182,7 @@ def _cell(step: IntegerLstm, read: Ints, c: Ints) -> tuple[Ints, Ints]:
     g = _gate(step, first + 1, read[first + 1])
     i = ONE - f if step.coupled else _gate(step, 0, _seen(step, 0, read[0], c))
     added = rounding_divide_by_power_of_two(i * g, 15 + step.cell_bits)
-    c = _sat(rounding_divide_by_power_of_two(f * c, 15) + added)
+    c = sat(rounding_divide_by_power_of_two(f * c, 15) + added)
     if step.cell_clip:
         c = np.clip(c, -step.cell_clip, step.cell_clip)
     return c, _gate(step, first + 2, _seen(step, first + 1, read[first + 2], c))
@@ -173,7 +192,7 @@ def _gate(step: IntegerLstm, place: int, read: Ints) -> Ints:
     if step.norm.size:
         read = normalized(step, place, read)
     tangent = place == step.gates - 2
-    return _at(tanh_table(GATE_BITS) if tangent else sigmoid_table(), read)
+    return function_at(tanh_table(GATE_BITS) if tangent else sigmoid_table(), read)
 
 
 def _seen(step: IntegerLstm, row: int, read: Ints, c: Ints) -> Ints:
@@ -181,7 +200,7 @@ def _seen(step: IntegerLstm, row: int, read: Ints, c: Ints) -> Ints:
         return read
     by = step.peephole_multipliers
     product = step.peephole[row] * c
-    return _sat(read + multiply_double_rounding(product, by.multiplier[row], by.shift[row]))
+    return sat(read + multiply_double_rounding(product, by.multiplier[row], by.shift[row]))
 
 
 def normalized(step: IntegerLstm, place: int, read: Ints) -> Ints:
@@ -194,7 +213,7 @@ def normalized(step: IntegerLstm, place: int, read: Ints) -> Ints:
     scaled = multiply_double_rounding(1024 * read - mean[:, None], multiplier, shift)
     weighted = _wrapped(scaled * step.norm[place] + step.bias[place])
     rounded = _towards_zero(weighted + np.where(weighted > 0, 512, -512), 1024)
-    return _sat(multiply_double_rounding(rounded, by.multiplier[place], by.shift[place] + NORM_SHIFT))
+    return sat(multiply_double_rounding(rounded, by.multiplier[place], by.shift[place] + NORM_SHIFT))
 
 
 def _towards_zero(values: Ints, divisor: int) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy.typing as npt
 from calib8.fixedpoint import INT32_MAX, MAX_SHIFT, MIN_SHIFT
 from calib8.program.ops.instruction import Instruction
 from calib8.program.ops.integer_cells import IntegerLstm, run_integer_lstm
-from calib8.program.ops.kinds import CODES, Takes
+from calib8.program.ops.integer_states import check_states, sequence_sizes, signed, signed_point, unsigned
+from calib8.program.ops.kinds import ANY_CODES, CODES, WIDE_CODES, Takes
 from calib8.program.ops.operand import Operand
 from calib8.program.ops.reach import RECALIBRATE, code_steps
 from calib8.program.ops.shapes import Shape
@@ -32,21 +33,26 @@ LARGEST_PRODUCT: Final = 1 << 30
 
 def integer_lstm(step: IntegerLstm, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
     """Codes of h of all steps."""
-    x = operands[0]
-    rows = x.data if step.time_first else x.data.transpose(1, 0, 2)
-    codes = run_integer_lstm(step, rows, x.slot.zero_point, output.zero_point)
-    return codes if step.time_first else np.ascontiguousarray(codes.transpose(1, 0, 2))
+    return every_result(step, operands, output)[0]
+
+
+def every_result(step: IntegerLstm, operands: Sequence[Operand], output: Slot) -> list[npt.NDArray[Any]]:
+    """Codes of h of all steps, and the last c."""
+    x, given = operands[0], dict(zip(step.first, (one.data for one in operands[1:]), strict=True))
+    rows = signed(x.data) if step.time_first else signed(x.data).transpose(1, 0, 2)
+    h = signed(given["h"]) if "h" in given else None
+    points = signed_point(x.slot), signed_point(output)
+    codes, cell = run_integer_lstm(step, rows, *points, h, given.get("c"))
+    codes = codes if step.time_first else np.ascontiguousarray(codes.transpose(1, 0, 2))
+    return [unsigned(codes) if output.dtype == "uint8" else codes, cell]
 
 
 def _shape(step: Step, layer: IntegerLstm) -> tuple[Shape, ...]:
-    source = step.inputs[0]
-    if source.dtype != "int8" or len(source.shape) != 3:
-        problem = f'has "{source.name}", {source.dtype} of shape {list(source.shape)}'
-        raise step.error(problem, "Sequences are int8 with 3 axes")
-    if step.output.dtype != "int8":
-        raise step.error(f'has "{step.output.name}", {step.output.dtype}', "h is int8")
-    first, second, inputs = source.shape
+    first, second, inputs = sequence_sizes(step)
     _check_arrays(step, layer, inputs)
+    samples = second if layer.time_first else first
+    hidden, cell = (samples, layer.width), (samples, layer.units)
+    check_states(step, layer.first, hidden, cell, 2.0 ** (layer.cell_bits - 15))
     return ((first, second, layer.width),)
 
 
@@ -91,22 +97,41 @@ def _check(step: Step, layer: IntegerLstm) -> None:
             raise step.error(f"has the {what} {number}", f"It must be in {low} … {high}")
     if layer.norm_guard.min(initial=1) < 1:
         raise step.error(f"has the guard {layer.norm_guard.min()} of a norm", "Guards are 1 or more")
-    for what, weight in (
-        ("weight", layer.weight),
-        ("recurrent weight", layer.recurrent),
-        ("weight of the projection", layer.projection),
-    ):
-        if weight.min(initial=0) < -127:
-            raise step.error(f"has the {what} -128", "Codes are -127 … 127")
-    deepest = max(layer.weight.shape[2], layer.units, layer.width)
-    if deepest > MOST_PRODUCTS:
-        raise step.error(f"adds {deepest} products", f"The limit is {MOST_PRODUCTS}")
-    _check_multipliers(step, layer)
+    weights = {"weight": layer.weight, "recurrent weight": layer.recurrent}
+    check_weights(step, weights | {"weight of the projection": layer.projection})
+    check_depth(step, max(layer.weight.shape[2], layer.units, layer.width))
+    check_multipliers(step, _all_multipliers(layer))
     _check_reach(step, layer)
 
 
-def _check_multipliers(step: Step, layer: IntegerLstm) -> None:
-    for by in _all_multipliers(layer):
+def check_weights(step: Step, weights: Mapping[str, I8]) -> None:
+    """Refuses codes beyond ±127.
+
+    Raises:
+        ModelError: names the weight.
+    """
+    for what, weight in weights.items():
+        if weight.min(initial=0) < -127:
+            raise step.error(f"has the {what} -128", "Codes are -127 … 127")
+
+
+def check_depth(step: Step, deepest: int) -> None:
+    """Refuses sums of too many products.
+
+    Raises:
+        ModelError: names the limit.
+    """
+    if deepest > MOST_PRODUCTS:
+        raise step.error(f"adds {deepest} products", f"The limit is {MOST_PRODUCTS}")
+
+
+def check_multipliers(step: Step, multipliers: Iterable[Multipliers]) -> None:
+    """Refuses multipliers and shifts out of range.
+
+    Raises:
+        ModelError: names the number.
+    """
+    for by in multipliers:
         if by.shift.shape != by.multiplier.shape:
             raise step.error(f"has {by.shift.size} shifts", f"Give one per multiplier: {by.multiplier.size}")
         bad = by.multiplier[(by.multiplier != 0) & (by.multiplier < MULTIPLIER_MIN)]
@@ -136,24 +161,33 @@ def _check_reach(step: Step, layer: IntegerLstm) -> None:
     x, h = code_steps(step.inputs[0]), code_steps(step.output)
     hidden = -128 + layer.hidden_zero_point, 127 + layer.hidden_zero_point
     peephole = np.abs(layer.peephole.astype(np.int64)).max(axis=1, initial=0) * LARGEST_WIDE
-    projected = _reach(layer.projection[None], layer.projection_bias[None], hidden)
+    projected = reach(layer.projection[None], layer.projection_bias[None], hidden)
     for what, reached, by in (
-        ("sums", _reach(layer.weight, bias, x), layer.weight_multipliers),
-        ("recurrent sums", _reach(layer.recurrent, np.zeros_like(bias), h), layer.recurrent_multipliers),
+        ("sums", reach(layer.weight, bias, x), layer.weight_multipliers),
+        ("recurrent sums", reach(layer.recurrent, np.zeros_like(bias), h), layer.recurrent_multipliers),
         ("products with c", peephole, layer.peephole_multipliers),
         ("products of gates", np.array([LARGEST_PRODUCT]), layer.hidden),
         ("sums of the projection", projected, layer.projection_multipliers),
     ):
-        for largest, shift in zip(reached.tolist(), by.shift.tolist(), strict=False):
-            if largest << max(shift, 0) > INT32_MAX:
-                problem = f"has {what} up to {largest}, shifted left by {max(shift, 0)}, beyond int32"
-                raise step.error(problem, RECALIBRATE)
+        check_left_shifts(step, what, reached, by)
     norms = layer.norm_multipliers.shift
     if norms.size and norms.max() > 0:
         raise step.error(f"has the shift {norms.max()} of a norm", "Its coefficients are below 2")
 
 
-def _reach(weight: I8, bias: I32, steps: tuple[int, int]) -> npt.NDArray[np.int64]:
+def check_left_shifts(step: Step, what: str, reached: npt.NDArray[np.int64], by: Multipliers) -> None:
+    """Refuses what a multiplier would shift beyond int32.
+
+    Raises:
+        ModelError: names the sums.
+    """
+    for largest, shift in zip(reached.tolist(), by.shift.tolist(), strict=False):
+        if largest << max(shift, 0) > INT32_MAX:
+            problem = f"has {what} up to {largest}, shifted left by {max(shift, 0)}, beyond int32"
+            raise step.error(problem, RECALIBRATE)
+
+
+def reach(weight: I8, bias: I32, steps: tuple[int, int]) -> npt.NDArray[np.int64]:
     """Largest magnitude of the sums of each gate; of weights [G, C, K]."""
     if not weight.size:
         return np.zeros(len(weight), np.int64)
@@ -172,5 +206,12 @@ def _macs(layer: IntegerLstm, source: Slot, result: Slot) -> int:
 
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    IntegerLstm: Traits(Takes((CODES,), CODES), _shape, integer_lstm, macs=_macs, check=_check),
+    IntegerLstm: Traits(
+        Takes((CODES, ANY_CODES), CODES, variadic=True, more=(WIDE_CODES,)),
+        _shape,
+        integer_lstm,
+        macs=_macs,
+        check=_check,
+        every=every_result,
+    ),
 }

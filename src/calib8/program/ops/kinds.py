@@ -15,7 +15,8 @@ from calib8.program.slot import Slot
 
 Kinds = tuple[str, ...]
 CODES: Final[Kinds] = ("8-bit codes",)
-ANY_CODES: Final[Kinds] = ("8-bit codes", "16-bit codes")
+WIDE_CODES: Final[Kinds] = ("16-bit codes",)
+ANY_CODES: Final[Kinds] = (*CODES, *WIDE_CODES)
 SUMS: Final[Kinds] = ("sums",)
 EITHER: Final[Kinds] = (*CODES, *SUMS)
 ANYTHING: Final[Kinds] = ()
@@ -26,16 +27,25 @@ class Takes:
     """What the slots of one type of instruction may hold.
 
     Attributes:
-        inputs: kinds per input; a single entry serves any number of inputs if ``variadic``.
+        inputs: kinds per input; the last entry serves any number of inputs if ``variadic``.
         output: kinds of the output.
         shared: all slots have the same type, scales and zero point.
         variadic: one input or more.
+        more: kinds of the outputs that it may write beside the first one.
     """
 
     inputs: tuple[Kinds, ...]
     output: Kinds
     shared: bool = False
     variadic: bool = False
+    more: tuple[Kinds, ...] = ()
+
+    def of(self, inputs: int) -> tuple[Kinds, ...]:
+        """Kinds of so many inputs, then of the outputs."""
+        known = self.inputs
+        if self.variadic:
+            known = (*known, *known[-1:] * (inputs - len(known)))[:inputs]
+        return (*known, self.output, *self.more)
 
 
 UNARY: Final = Takes((CODES,), CODES)

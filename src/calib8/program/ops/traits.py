@@ -37,6 +37,8 @@ class Traits:
             that it reads; None without sums. Raises ModelError where they leave int32.
         macs: multiply-accumulates of one run, from its first input and its output.
         check: raises ModelError for constants outside the types of its slots; clamps are checked apart.
+        every: of an instruction that may write more slots than one, all that it computes; those beside the
+            first are for outputs that it has.
     """
 
     takes: Takes
@@ -45,3 +47,4 @@ class Traits:
     reach: Callable[[Step, Any, Sequence[Interval]], Interval | None] = moved
     macs: Callable[[Any, Slot, Slot], int] = no_macs
     check: Callable[[Step, Any], None] = nothing
+    every: Callable[[Any, Sequence[Operand], Slot], list[npt.NDArray[Any]]] | None = None

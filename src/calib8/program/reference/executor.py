@@ -50,7 +50,10 @@ def run_program(
 def _results(program: Program, step: Instruction, operands: Sequence[Operand]) -> list[Array]:
     if isinstance(step, Float):
         return run_float(step, operands)
-    return [TRAITS[type(step)].compute(step, operands, program.slots[step.outputs[0]])]
+    traits, first = TRAITS[type(step)], program.slots[step.outputs[0]]
+    if traits.every is None:
+        return [traits.compute(step, operands, first)]
+    return traits.every(step, operands, first)[: len(step.outputs)]
 
 
 def _fed(program: Program, feeds: Mapping[str, Array]) -> dict[int, Array]:

@@ -19,14 +19,12 @@ def takes_wide(step: op.Instruction, slots: Sequence[Slot]) -> bool:
 
     Args:
         step: the instruction.
-        slots: its inputs, then its output.
+        slots: its inputs, then its outputs.
     """
     traits = TRAITS.get(type(step))
     if traits is None:
         return True
-    takes = traits.takes
-    inputs = takes.inputs * (len(slots) - 1) if takes.variadic else takes.inputs
-    pairs = zip(slots, (*inputs, takes.output), strict=False)
+    pairs = zip(slots, traits.takes.of(len(step.inputs)), strict=False)
     return all(not slot.is_wide or not kinds or kind(slot) in kinds for slot, kinds in pairs)
 
 
@@ -44,8 +42,7 @@ def check_kinds(step: Step) -> None:
         raise step.error("is of an unknown type", "Use one of calib8.program.instructions")
     takes = TRAITS[type(step.instruction)].takes
     _check_counts(step, takes)
-    inputs = takes.inputs * len(step.inputs) if takes.variadic else takes.inputs
-    for slot, kinds in zip((*step.inputs, *step.outputs), (*inputs, takes.output), strict=True):
+    for slot, kinds in zip((*step.inputs, *step.outputs), takes.of(len(step.inputs)), strict=False):
         if kinds and kind(slot) not in kinds:
             wanted = " or ".join(kinds)
             raise step.error(f'has "{slot.name}", which holds {_described(slot)}', f"It takes {wanted} there")
@@ -63,11 +60,12 @@ def _weighs_codes(instruction: op.Instruction) -> bool:
 
 def _check_counts(step: Step, takes: Takes) -> None:
     wrong = not step.inputs if takes.variadic else len(step.inputs) != len(takes.inputs)
-    if wrong or len(step.outputs) != 1:
+    most = 1 + len(takes.more)
+    if wrong or not 1 <= len(step.outputs) <= most:
         wanted = "1 or more" if takes.variadic else str(len(takes.inputs))
         raise step.error(
             f"reads {len(step.inputs)} slots and writes {len(step.outputs)}",
-            f"It reads {wanted} and writes 1",
+            f"It reads {wanted} and writes {'1' if most == 1 else f'1 … {most}'}",
         )
 
 
