@@ -23,15 +23,13 @@ from calib8.data.arrays import rows_per_batch
 from calib8.data.read_once import for_several_openings
 from calib8.data.reading import Reading
 from calib8.data.samples import Array, Dataset, OpenableData, Pending, Sample, spaced
+from calib8.data.sound import RESET
 from calib8.errors import DataError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.runtime import open_session
 from calib8.model.states import states_of
 from calib8.parameters import either, parameter
 from calib8.tensors import TensorSpec, shape_text, state_sizes
-
-RESET: Final = "reset"
-"""What data may hold beside the inputs: not 0 where a stream begins."""
 
 MARKS: Final = TensorSpec(RESET, np.dtype(np.int64), (None,))
 
@@ -83,15 +81,34 @@ def _frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorS
     for specs in (*marked, every, fed):
         try:
             found = reading.opened(specs)
-            next(found.pending()).load()
+            some = _has_first(found)
         except (DataError, UsageError) as error:
             told = error
-        except StopIteration:  # no samples: who iterates says so
-            return found
-        else:
-            return None if specs is every else found
+        else:  # of no samples who iterates says so
+            return None if some and specs is every else found
     assert told is not None
     raise told
+
+
+def _has_first(frames: Dataset) -> bool:
+    """Whether there is a frame, looked at by loading the first; one that is bad is passed over if asked for.
+
+    Raises:
+        DataError: it does not fit, or cannot be read.
+    """
+    told: DataError | None = None
+    for item in frames.pending():
+        try:
+            item.load()
+        except DataError as error:
+            told = told or error
+            if not frames.skip_bad:
+                break
+        else:
+            return True
+    if told is not None:
+        raise told
+    return False
 
 
 @dataclass(frozen=True)

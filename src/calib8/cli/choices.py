@@ -56,9 +56,11 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "--sort": ("local", "cumulative"),
     "--table-format": TABLE_FORMATS,
     "--target": TARGETS,
+    "--spectrum": ("none", "magnitude", "power", "log-power"),
     "--task": ("detect", "segment", "classify", "embed", "ctc", "keypoints"),
     "--type": TYPES,
     "--units": ("0-1", "0-255"),
+    "--window": ("hann", "none"),
     "--weights": ("per-channel", "per-tensor"),
 }  # fmt: skip
 """Option → the names that it takes, in every command where nothing else is said."""

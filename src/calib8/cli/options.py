@@ -26,6 +26,7 @@ from calib8.cli.headings import (
     option,
 )
 from calib8.cli.pairs import declared_states, fixed_values, pairs_of
+from calib8.cli.sound_options import SoundOptions
 from calib8.cli.stream_options import FixOption, StateOption
 from calib8.processors import usable_cores
 
@@ -97,7 +98,7 @@ InputMapOption = Annotated[list[str] | None, option(DATA, "--input-map", "INPUT=
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
+class ReadingOptions(SoundOptions):
     """How much of the data is read, and how; None: not given."""
 
     samples: Annotated[
@@ -127,7 +128,7 @@ class ReadingOptions:
         return Reading(
             data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad,
             input_map=pairs_of("--input-map", self.input_map or (), "INPUT=COLUMN", _MAP_CURE) or None,
-            fix=fixed_values(self.fix), state=declared_states(self.state),
+            fix=fixed_values(self.fix), state=declared_states(self.state), framing=self.framing(),
         )  # fmt: skip
 
     @property

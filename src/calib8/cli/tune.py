@@ -32,6 +32,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.quantize import WeightsOption
 from calib8.cli.render import plain_table, say_sizes
 from calib8.cli.run_report import PageOption, check_report, write_run_report
+from calib8.cli.sound_options import SoundOptions
 from calib8.cli.steps import look_at_data
 from calib8.cli.stream_options import FixOption, StateOption
 from calib8.cli.terminal import Terminal, open_terminal
@@ -95,7 +96,7 @@ _SAMPLES_HELP: Final = "At most so many of --data, and of --judge-data, evenly s
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleOptions:
+class SampleOptions(SoundOptions):
     """How much of the data is read, and how; None: not given."""
 
     judge_data: Annotated[str | None, option(DATA, "--judge-data", "DIR|FILE|URL", _JUDGE_HELP)] = None
@@ -113,6 +114,7 @@ class SampleOptions:
         return ReadingOptions(
             samples=self.samples, threads=self.threads, skip_bad=self.skip_bad, input_map=self.input_map,
             fix=self.fix, state=self.state,
+            **{one.name: getattr(self, one.name) for one in fields(SoundOptions)},
         )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from calib8.data.arrays import conform
+from calib8.data.framing import Framing
 from calib8.data.images import read_image
 from calib8.data.preprocess import Preprocess, apply_preprocess
 from calib8.data.remote import StoreError
@@ -136,6 +137,7 @@ class Dataset:
             where they do, or where there are none.
         total: samples of the source, of which some may have been chosen; None: not known.
         carried: frames of a stream, whose states a float model gave.
+        framing: how sound becomes frames, filled in; None where the data are no sound.
     """
 
     source: str
@@ -155,6 +157,7 @@ class Dataset:
     labels: tuple[int | None, ...] = ()
     total: int | None = None
     carried: bool = False
+    framing: Framing | None = None
 
     @property
     def why_no_labels(self) -> str:

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from calib8.calibration.gatherer import Gatherer
 from calib8.data.arrays import rows_per_batch
 from calib8.data.fit import fit_preprocess
-from calib8.data.images import image_files
+from calib8.data.images import IMAGES
 from calib8.data.items import Items
 from calib8.data.parquet_rows import row_count
 from calib8.data.places import Place, place_of
@@ -29,8 +29,9 @@ from calib8.data.stored_files import StoredFile
 from calib8.data.stored_parts import StoredParts
 from calib8.data.stored_records import Part, parts_of
 from calib8.distributed.units import Unit, stamp_of
-from calib8.errors import DataError
+from calib8.errors import DataError, UsageError
 from calib8.files import check_file
+from calib8.parameters import parameter
 
 SAMPLES_PER_UNIT: Final = 256
 """So many samples are done again where a worker is lost, at most."""
@@ -102,11 +103,14 @@ def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = 0) 
 
     Raises:
         DataError: there is nothing, or what is there does not fit the model.
-        UsageError: pictures without preprocessing.
+        UsageError: pictures without preprocessing, or sound.
     """
     together = rows_per_batch(gatherer.inputs) or 1
     size = -(-(most or SAMPLES_PER_UNIT) // together) * together
     settings = gatherer.settings
+    if settings.framing is not None:
+        problem = "are WAV files, whose frames are cut by one machine alone"
+        raise UsageError(data, problem, f"Leave out {parameter('ray')}, or give arrays (.npz)")
     if (stored := place_of(data)) is not None:
         return _stored(data, stored, gatherer, samples, size)
     place = Path(data).resolve()
@@ -164,7 +168,7 @@ def _part_name(part: Part) -> str:
 
 def _pictures(place: Path) -> tuple[Path, list[str]]:
     if place.is_dir():
-        return place, image_files(place)
+        return place, IMAGES.below(place)
     check_file(place, "Give a folder of pictures, an .npz or an .npy", DataError)
     return place.parent, [place.name]
 
