@@ -148,7 +148,7 @@ def _evaluated(
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     dataset = _opened_for(None if reference is None else models[reference], asked, sessions)
     check_goes_elsewhere(dataset, purpose.task, judge)
-    meaning = None if reference is None else meaning_of_file(models[reference], purpose)
+    meaning = None if reference is None else meaning_of_file(models[reference], purpose, reading.state)
     judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
     labels_asked = dataset.labels_asked or label_offset != 0
     counting = Counting(reference, label_offset, labels_asked, judges.of_classes, meaning)
@@ -202,18 +202,25 @@ def _told(
     return told, partial(first_samples, dataset, reading.batch_size, threads)
 
 
-def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning | None:
+def meaning_of_file(
+    model: str | os.PathLike[str], purpose: Purpose, state: Mapping[str, str] | None = None
+) -> Meaning | None:
     """What the outputs of a float model mean; None where its graph cannot be read, and nothing was named.
+
+    ``state``: see ``Reading``; what feeds a state is not what the network is for.
 
     Raises:
         ModelError: it cannot be read.
         UsageError: see ``calib8.tasks.meaning.judged_meaning``.
     """
     from calib8.model.load import load_model
+    from calib8.model.states import states_of, write_states
     from calib8.tasks.seen import analysable
 
     try:
-        return purpose.judged(analysable(load_model(model)))
+        graph = analysable(load_model(model))
+        write_states(graph, states_of(graph, state))
+        return purpose.judged(graph)
     except ModelError:
         if purpose.task is not None or purpose.branches:
             raise

@@ -57,7 +57,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "--table-format": TABLE_FORMATS,
     "--target": TARGETS,
     "--spectrum": ("none", "magnitude", "power", "log-power"),
-    "--task": ("detect", "segment", "classify", "embed", "ctc", "keypoints"),
+    "--task": ("detect", "segment", "classify", "embed", "ctc", "keypoints", "speech", "enhance"),
     "--type": TYPES,
     "--units": ("0-1", "0-255"),
     "--window": ("hann", "none"),

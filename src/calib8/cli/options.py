@@ -350,14 +350,15 @@ class ProgramOptions:
 
 
 _TASK_HELP: Final = (
-    "What the network is for: detect, segment, classify, embed, ctc or keypoints. Default: told by the graph."
+    "What the network is for: detect, segment, classify, embed, ctc, keypoints, speech or enhance. "
+    "Default: told by the graph."
 )
 _BRANCH_HELP: Final = (
     "What an output is, or part of it: NAME=KIND or 'NAME[FIRST:LAST]=KIND', such as "
     "'output0[4:84]=scores'. Kinds: boxes, scores, objectness, mask-coefficients, masks, map, keypoints, "
-    "logits, probabilities, embedding, ctc, unused, other; of a raw grid of anchors yolov2-grid, yolov3-grid "
-    "or yolov5-grid, with the anchors behind a colon if they are known. May be given several times. Default: "
-    "told by the graph."
+    "logits, probabilities, embedding, ctc, decisions, signal, unused, other; of a raw grid of anchors "
+    "yolov2-grid, yolov3-grid or yolov5-grid, with the anchors behind a colon if they are known. May be "
+    "given several times. Default: told by the graph."
 )
 
 

@@ -59,6 +59,8 @@ _IOU_HELP: Final = "Mean IoU of masks with FP32's of at least S (0 … 1)."
 _COSINE_HELP: Final = "Mean cosine of embeddings with FP32's of at least S (0 … 1)."
 _LINES_HELP: Final = "At least S (0 … 1) of the lines of text are FP32's."
 _PRECISION_HELP: Final = "At least S (0 … 1) of the boxes found are FP32's as well."
+_DECISIONS_HELP: Final = "At least S (0 … 1) of the frames are decided as FP32 decides them."
+_SI_SDR_HELP: Final = "SI-SDR of the signal beside FP32's of at least D dB."
 _OKS_HELP: Final = "Mean similarity of keypoints with FP32's of at least S (0 … 1)."
 
 
@@ -76,6 +78,9 @@ class PromiseOptions:
     min_cosine: Annotated[float | None, option(PROMISE, "--min-cosine", "S", _COSINE_HELP)] = None
     min_lines: Annotated[float | None, option(PROMISE, "--min-lines", "S", _LINES_HELP)] = None
     min_oks: Annotated[float | None, option(PROMISE, "--min-oks", "S", _OKS_HELP)] = None
+
+    min_decisions: Annotated[float | None, option(PROMISE, "--min-decisions", "S", _DECISIONS_HELP)] = None
+    min_si_sdr: Annotated[float | None, option(PROMISE, "--min-si-sdr", "D", _SI_SDR_HELP)] = None
 
     def promises(self) -> Promises:
         """The request that these options are.
@@ -282,7 +287,7 @@ def trials_table(found: Tuning) -> Table:
     unit, kind = found.promise.unit, found.promise.kind
     table = plain_table("trial", "effort", "Concat")
     shown = [name for name in ("agreement", "top1", "sqnr") if name != kind]
-    digits = 4 if found.promise.by_task else 2
+    digits = 4 if found.promise.by_task and not unit else 2
     wide = any(trial.spots for trial in found.trials)
     spots = ("spots", "spot MACs %") if wide else ()
     headers = ("float nodes", "float MACs %", *spots, f"{found.promise.noun} {unit}", f"at worst {unit}")
