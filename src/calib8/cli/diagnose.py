@@ -14,7 +14,8 @@ from calib8.addresses import without_secrets
 from calib8.cli.compare import FloatArgument, comparison_document, cosine_text, say_estimated
 from calib8.cli.documents import finite, measures_document, task_document
 from calib8.cli.headings import RESULTS
-from calib8.cli.options import DataOption, MeaningOptions, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.meaning_options import MeaningOptions
+from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
 from calib8.cli.progress import shown_progress

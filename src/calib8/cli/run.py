@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from calib8.cli.headings import RESULTS, option
+from calib8.cli.meaning_options import MeaningOptions
 from calib8.cli.options import (
     DataOption,
-    MeaningOptions,
     OpenableArgument,
     PreprocessOptions,
     ReadingOptions,

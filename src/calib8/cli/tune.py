@@ -12,12 +12,12 @@ from rich.table import Table
 
 from calib8.cli.choices import JUDGES
 from calib8.cli.headings import DATA, PROMISE, RESULTS, SEARCH, option
+from calib8.cli.meaning_options import MeaningOptions
 from calib8.cli.options import (
     DataOption,
     GivenRangesOption,
     InputMapOption,
     LabelsOption,
-    MeaningOptions,
     ModelArgument,
     PowerOfTwoOption,
     PreprocessOptions,

@@ -1,1 +1,1 @@
-"""Judges of tasks, a file each: detections, masks, embeddings, text, keypoints, classes, decisions, signals."""
+"""Judges of tasks, a file each: boxes, masks, embeddings, text, keypoints, classes, decisions, signals."""
