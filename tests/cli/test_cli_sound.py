@@ -13,7 +13,7 @@ from json_output import load
 
 import calib8
 from calib8.data.reading import Reading
-from calib8.distributed.listing import units_of
+from calib8.distributed.on_ray import _first_of
 from stream_nets import FRAME, streaming
 from wav_files import tone, write_wav
 
@@ -116,6 +116,6 @@ def test_what_is_wrong_with_sound_is_one_line(cli, made: Path, tmp_path: Path) -
 
 
 def test_sound_does_not_go_to_a_cluster(made: Path) -> None:
-    asked = SimpleNamespace(settings=Reading(None, framing=calib8.Framing(8000)), inputs=())
+    there = SimpleNamespace(data=str(made / "calib"), column=None)
     with pytest.raises(calib8.UsageError, match="WAV files, whose frames are cut by one machine alone"):
-        units_of(str(made / "calib"), asked, None)  # type: ignore[arg-type]
+        _first_of(there, (), Reading(None, framing=calib8.Framing(8000)))  # type: ignore[arg-type]

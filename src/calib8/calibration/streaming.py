@@ -55,7 +55,7 @@ def opened_for(
     if not states or reading.data is None:
         return reading.opened(specs if inputs is None else inputs, elsewhere=elsewhere)
     fed = tuple(spec for spec in specs if spec.name not in states)
-    frames = _frames(replace(reading, samples=None), fed, specs)
+    frames = stream_frames(replace(reading, samples=None), fed, specs)
     if frames is None:
         return reading.opened(specs, elsewhere=elsewhere)
     outputs = [spec.name for spec in graph_outputs(model)]
@@ -66,8 +66,13 @@ def opened_for(
     return _with_states(stream, specs, states_before(stream, session.run), reading.samples)
 
 
-def _frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorSpec]) -> Dataset | None:
+def stream_frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorSpec]) -> Dataset | None:
     """The frames, with the marks where there are some; None where the data hold the states too.
+
+    Args:
+        reading: what is read.
+        fed: the inputs that a frame has.
+        every: all inputs, those of states too.
 
     Raises:
         UsageError, DataError: neither; what is wrong with the frames is told.

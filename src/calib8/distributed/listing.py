@@ -29,9 +29,8 @@ from calib8.data.stored_files import StoredFile
 from calib8.data.stored_parts import StoredParts
 from calib8.data.stored_records import Part, parts_of
 from calib8.distributed.units import Unit, stamp_of
-from calib8.errors import DataError, UsageError
+from calib8.errors import DataError
 from calib8.files import check_file
-from calib8.parameters import parameter
 
 SAMPLES_PER_UNIT: Final = 256
 """So many samples are done again where a worker is lost, at most."""
@@ -103,14 +102,11 @@ def units_of(data: str, gatherer: Gatherer, samples: int | None, most: int = 0) 
 
     Raises:
         DataError: there is nothing, or what is there does not fit the model.
-        UsageError: pictures without preprocessing, or sound.
+        UsageError: pictures without preprocessing.
     """
     together = rows_per_batch(gatherer.inputs) or 1
     size = -(-(most or SAMPLES_PER_UNIT) // together) * together
     settings = gatherer.settings
-    if settings.framing is not None:
-        problem = "are WAV files, whose frames are cut by one machine alone"
-        raise UsageError(data, problem, f"Leave out {parameter('ray')}, or give arrays (.npz)")
     if (stored := place_of(data)) is not None:
         return _stored(data, stored, gatherer, samples, size)
     place = Path(data).resolve()
