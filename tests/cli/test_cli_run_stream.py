@@ -46,7 +46,7 @@ def scores(path: Path) -> Array:
     """What a document of ``run`` tells of y, [F, 2]."""
     found = []
     for row in load(path)["results"]:
-        values = {one["class"]: one["score"] for one in row["classes"]}
+        values = dict(zip(row["classes"], row["scores"], strict=True))
         found.append([values[0], values[1]])
     return np.array(found)
 
@@ -130,13 +130,15 @@ def test_what_is_wrong_with_states_is_one_line(
         ("broken.npz", 1, "is no .npz of arrays"),
         ("none.npz", 1, "no such file"),
     ):
-        for net in ("net.onnx", "q.c8"):
-            result = cli("run", made / net, "--data", made / "frames.npy", "--load-state", tmp_path / name)
+        for net, runtime in (("net.onnx", "onnxruntime"), ("q.c8", "calib8")):
+            words = ("--runtime", runtime, "--load-state", tmp_path / name)
+            result = cli("run", made / net, "--data", made / "frames.npy", *words)
             assert (result.exit_code, text in " ".join(result.stderr.split())) == (code, True), result.output
     result = cli("run", model, "--data", images, "--mean", "0", "--save-state", tmp_path / "s.npz")
     assert result.exit_code == 2 and "the model has no states" in result.stderr
     assert not (tmp_path / "s.npz").exists()
-    result = cli("run", made / "q.c8", "--data", made / "frames.npy", "--save-state", made / "q.c8")
+    words = ("--runtime", "calib8", "--save-state", made / "q.c8")
+    result = cli("run", made / "q.c8", "--data", made / "frames.npy", *words)
     assert result.exit_code == 2 and (made / "q.c8").exists()
 
 

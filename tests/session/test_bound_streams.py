@@ -1,4 +1,4 @@
-"""Bound runs of models with states: the bits of the session's own stream, each bound run a stream of its own."""
+"""Bound runs of models with states: the bits of a session, each bound run a stream of its own."""
 
 from __future__ import annotations
 

@@ -47,8 +47,9 @@ OpenableArgument = Annotated[
 ]
 
 _DATA_HELP: Final = (
-    "Image folder (with its sub-folders), one image, .npz or .npy of arrays or uint8 images; tar shards, "
-    "Parquet files, or an address of them or of images, such as 's3://bucket/train-{000..099}.tar'."
+    "Folder of images or WAV files (with its sub-folders), one of them, .npz or .npy of arrays or uint8 "
+    "images; tar shards, Parquet files, or an address of them or of images, such as "
+    "'s3://bucket/train-{000..099}.tar'."
 )
 DataOption = Annotated[str, option(DATA, "--data", "DIR|FILE|URL", _DATA_HELP)]
 OptionalDataOption = Annotated[str | None, option(DATA, "--data", "DIR|FILE|URL", _DATA_HELP)]
