@@ -27,6 +27,7 @@ NAMING = ("parameter", "entry", "entries", "flag_of", "check_positive")
 """Functions that take the name of a parameter."""
 
 PASSED_ON = {
+    "data/framing.py",  # any field of a framing
     "exporting/tflite/export.py",  # inputs and outputs, one after the other
     "progress/__init__.py",  # that of who checks a count
     "repair/wanted.py",  # effort or repair, whichever was given

@@ -25,6 +25,7 @@ PUBLIC = {
     "Environment",
     "Evaluation",
     "Export",
+    "Framing",
     "Gatherer",
     "InferenceSession",
     "Inspection",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from calib8.calibration.merge import merge_statistics as merge_statistics
     from calib8.calibration.range_choice import RangeChoice as RangeChoice
     from calib8.calibration.statistics import Statistics as Statistics
+    from calib8.data.framing import Framing as Framing
     from calib8.data.preprocess import Preprocess as Preprocess
     from calib8.data.presets import preset as preset
     from calib8.data.reading import Reading as Reading
@@ -89,6 +90,7 @@ _HOMES = {
     "Environment": "analysis.environment",
     "Evaluation": "analysis.evaluation",
     "Export": "delivery.exporting",
+    "Framing": "data.framing",
     "Gatherer": "calibration.gatherer",
     "InferenceSession": "session",
     "Inspection": "analysis.inspection",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
 
-from calib8.analysis.asked_judges import AskedJudges, asked_judges, labels_of_images
+from calib8.analysis.asked_judges import AskedJudges, asked_judges, check_goes_elsewhere, labels_of_images
 from calib8.analysis.beside_evaluation import doubts, first_samples, timed, told_beside
 from calib8.analysis.chance import doubt, hardly_better_than_guessing
 from calib8.analysis.evaluate import Counting, Outputs, class_scores, evaluate_sessions, evaluations
@@ -22,7 +22,7 @@ from calib8.analysis.runtimes import OWN, Settings, default_runtime, is_float_mo
 from calib8.data.batches import Batch, batches
 from calib8.data.finite import not_finite
 from calib8.data.preflight import InputCheck, check_inputs
-from calib8.data.reading import BatchWords, LabelWords, Reading, SampleWords
+from calib8.data.reading import BatchWords, LabelWords, Reading, SampleWords, framed_as_stored
 from calib8.data.samples import Dataset, DataSource
 from calib8.data.whole import found_of_all
 from calib8.errors import ModelError, UsageError
@@ -31,12 +31,11 @@ from calib8.model.runtime import Session, open_session
 from calib8.modules.given import FilePath, Module, as_files, as_model, is_module
 from calib8.notebook import grid, in_notebook, notes
 from calib8.number_texts import count, percent
-from calib8.parameters import Text, either, parameter, with_both
+from calib8.parameters import Text, with_both
 from calib8.progress import Progress, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
-from calib8.session.stored_preprocess import stored_preprocess
+from calib8.session.stored_preprocess import stored_framing, stored_preprocess
 from calib8.tasks.branches import Meaning
-from calib8.tasks.judges.find import task_name
 from calib8.tasks.judges.own import OwnJudge
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tensors import TensorSpec
@@ -144,11 +143,12 @@ def _evaluated(
     preprocess = stored_preprocess(models) if reading.preprocess is None else reading.preprocess
     of_images = labels_of_images(purpose.task, reading.labels)
     labels = reading.labels if of_images is None else None
+    reading = framed_as_stored(reading, lambda: stored_framing(models))
     asked = replace(reading, preprocess=preprocess, labels=labels)
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     dataset = _opened_for(None if reference is None else models[reference], asked, sessions)
-    _check_goes_elsewhere(dataset, purpose, judge)
-    meaning = None if reference is None else meaning_of_file(models[reference], purpose)
+    check_goes_elsewhere(dataset, purpose.task, judge)
+    meaning = None if reference is None else meaning_of_file(models[reference], purpose, reading.state)
     judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
     labels_asked = dataset.labels_asked or label_offset != 0
     counting = Counting(reference, label_offset, labels_asked, judges.of_classes, meaning)
@@ -202,38 +202,25 @@ def _told(
     return told, partial(first_samples, dataset, reading.batch_size, threads)
 
 
-def _check_goes_elsewhere(dataset: Dataset, purpose: Purpose, judge: OwnJudge | None) -> None:
-    """Refuses what is not told of samples that other machines go through.
-
-    Raises:
-        UsageError: a judge that needs every sample here, or a place for parts, of which there are none.
-    """
-    if dataset.elsewhere is None:
-        return
-    asked = None if judge is None else "judge"
-    if purpose.task is not None:
-        asked = parameter("task", task_name(purpose.task))
-    if asked is not None:
-        problem = "judges sample by sample, in one process alone, and these data are gone through by others"
-        cure = f"Leave it out, or judge a part of the data here, with {parameter('samples')}"
-        raise UsageError(asked, problem, cure)
-    if dataset.elsewhere.keeps:
-        problem = "keeps parts of statistics, and there are none where models are judged"
-        raise UsageError(either("checkpoint", "--parts"), problem, "Leave it out")
-
-
-def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning | None:
+def meaning_of_file(
+    model: str | os.PathLike[str], purpose: Purpose, state: Mapping[str, str] | None = None
+) -> Meaning | None:
     """What the outputs of a float model mean; None where its graph cannot be read, and nothing was named.
+
+    ``state``: see ``Reading``; what feeds a state is not what the network is for.
 
     Raises:
         ModelError: it cannot be read.
         UsageError: see ``calib8.tasks.meaning.judged_meaning``.
     """
     from calib8.model.load import load_model
+    from calib8.model.states import states_of, write_states
     from calib8.tasks.seen import analysable
 
     try:
-        return purpose.judged(analysable(load_model(model)))
+        graph = analysable(load_model(model))
+        write_states(graph, states_of(graph, state))
+        return purpose.judged(graph)
     except ModelError:
         if purpose.task is not None or purpose.branches:
             raise

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from calib8.data.images import eight_bit, image_files, read_image
+from calib8.data.images import IMAGES, eight_bit, read_image
 from calib8.errors import DataError
 
 PIXELS = np.random.default_rng(11).integers(0, 256, (6, 9, 3), dtype=np.uint8)
@@ -133,10 +133,10 @@ def test_image_files_are_sorted_recursive_and_only_images(tmp_path: Path) -> Non
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "folder.png").mkdir()
-    assert image_files(tmp_path) == ["A.png", "a.png", "b.JPG", "sub/c.jpeg"]
+    assert IMAGES.below(tmp_path) == ["A.png", "a.png", "b.JPG", "sub/c.jpeg"]
 
 
 def test_folder_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").touch()
     with pytest.raises(DataError, match="holds no image file"):
-        image_files(tmp_path)
+        IMAGES.below(tmp_path)

@@ -199,8 +199,6 @@ def test_declared_states_that_cannot_be_and_sessions_without_states() -> None:
     for call in ("reset", "get_state", "stream"):
         with pytest.raises(UsageError, match="has no states"):
             getattr(opened(state={}), call)()
-    with pytest.raises(UsageError, match="bound arrays stay"):
-        opened().bind({"x": STREAMS[0][0]})
 
 
 def test_programs_and_plans_with_states_that_are_none_are_refused(tmp_path: Path) -> None:

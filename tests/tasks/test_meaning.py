@@ -173,7 +173,8 @@ def test_several_maps_are_several_branches() -> None:
 
 
 def test_every_task_can_be_told_or_named() -> None:
-    assert set(NEEDS) == {"detect", "segment", "classify", "embed", "ctc", "keypoints"}
+    seen = {"detect", "segment", "classify", "embed", "ctc", "keypoints"}
+    assert set(NEEDS) == seen | {"speech", "enhance"}
 
 
 def test_pieces_cut_what_they_name() -> None:

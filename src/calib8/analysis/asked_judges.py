@@ -15,7 +15,7 @@ from calib8.data.samples import Dataset
 from calib8.errors import UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session
-from calib8.parameters import parameter
+from calib8.parameters import either, parameter
 from calib8.tasks.branches import Meaning
 from calib8.tasks.countable import check_identities
 from calib8.tasks.judges.find import AnyJudge, check_task, task_name
@@ -132,3 +132,23 @@ def pictures_of(labels: Path, dataset: Dataset) -> Pictures:
             f"Give one as {parameter('data')}",
         )
     return Pictures(folder, [pending.name for pending in dataset.pending()], dataset.preprocess)
+
+
+def check_goes_elsewhere(dataset: Dataset, task: str | AnyJudge | None, judge: OwnJudge | None) -> None:
+    """Refuses what is not told of samples that other machines go through.
+
+    Raises:
+        UsageError: a judge that needs every sample here, or a place for parts, of which there are none.
+    """
+    if dataset.elsewhere is None:
+        return
+    asked = None if judge is None else "judge"
+    if task is not None:
+        asked = parameter("task", task_name(task))
+    if asked is not None:
+        problem = "judges sample by sample, in one process alone, and these data are gone through by others"
+        cure = f"Leave it out, or judge a part of the data here, with {parameter('samples')}"
+        raise UsageError(asked, problem, cure)
+    if dataset.elsewhere.keeps:
+        problem = "keeps parts of statistics, and there are none where models are judged"
+        raise UsageError(either("checkpoint", "--parts"), problem, "Leave it out")

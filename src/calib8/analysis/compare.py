@@ -33,8 +33,9 @@ from calib8.analysis.runtimes import OWN, Settings, check_runtime, open_own
 from calib8.analysis.weight_noise import weight_sqnr_db
 from calib8.calibration.streaming import opened_for as opened_samples
 from calib8.data.batches import Batch, batches
+from calib8.data.framing import FRAMING, Framing
 from calib8.data.preprocess import Preprocess
-from calib8.data.reading import BatchWords, Reading, SampleWords
+from calib8.data.reading import BatchWords, Reading, SampleWords, framed_as_stored
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageError
 from calib8.model.metadata import PREFIX
@@ -127,7 +128,7 @@ def opened_for(pair: ModelPair, reading: Reading) -> Dataset:
         Calib8Error: what can be wrong with data or options.
     """
     preprocess = stored_preprocess(pair) if reading.preprocess is None else reading.preprocess
-    asked = replace(reading, preprocess=preprocess, labels=None)
+    asked = replace(framed_as_stored(reading, lambda: _framing(pair)), preprocess=preprocess, labels=None)
     return opened_samples(pair.fp32, asked, inputs=pair.inputs)
 
 
@@ -135,6 +136,12 @@ def stored_preprocess(pair: ModelPair) -> Preprocess | None:
     """What the int8 model has stored of its preprocessing."""
     text = pair.int8.metadata_props.get(PREFIX + "preprocess")
     return None if text is None else Preprocess.from_json(text, pair.int8_name)
+
+
+def _framing(pair: ModelPair) -> Framing | None:
+    """How the int8 model says that sound becomes frames."""
+    text = pair.int8.metadata_props.get(PREFIX + FRAMING)
+    return None if text is None else Framing.from_json(text, pair.int8_name)
 
 
 def _check_matched(found: Counterparts, pair: ModelPair) -> None:

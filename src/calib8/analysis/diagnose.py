@@ -49,6 +49,7 @@ from calib8.analysis.wrong_statistics import sees_the_input, wrong_statistics
 from calib8.autorange.check import Check, float_outputs
 from calib8.autorange.samples import choose_samples
 from calib8.data.differing import preprocess_difference
+from calib8.data.framing import Framing
 from calib8.data.preprocess import Preprocess
 from calib8.data.read_once import for_several_openings
 from calib8.data.reading import Reading
@@ -98,6 +99,7 @@ class Diagnosis:
         branches: of the outputs, each with the layers that ruin it; empty where there is a single one.
         task: what the judge of the task says of INT8; None where nothing is known to decode the outputs.
         dissection: to judge other int8 forms on the same samples.
+        framing: how sound became frames, None where the data are none.
     """
 
     comparison: Comparison
@@ -112,6 +114,7 @@ class Diagnosis:
     branches: tuple[BranchLoss, ...]
     task: TaskFigures | None
     dissection: Dissection
+    framing: Framing | None = None
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ def diagnose(
     return Diagnosis(
         comparison, layers, findings, find_advice(losses, dissection, names, sqnr_db), sqnr_db, len(runs),
         dissection.fallback, opened.dataset.preprocess, figures, branch_losses(figures, meaning, layers),
-        _judged(opened, whole, meaning, threads), dissection,
+        _judged(opened, whole, meaning, threads), dissection, opened.dataset.framing,
     )  # fmt: skip
 
 

@@ -10,8 +10,9 @@ branches      the same of every branch of the outputs (``calib8.tasks``)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from calib8.analysis.chance import doubt, hardly_better_than_guessing
 from calib8.analysis.evaluation import BranchSqnr as BranchSqnr
 from calib8.analysis.evaluation import Evaluation as Evaluation
 from calib8.analysis.tally import Energies, Tally, by_sample
+from calib8.calibration.own_states import OwnStates
 from calib8.data.batches import Batch
 from calib8.data.finite import not_finite
 from calib8.errors import CrashError, DataError
@@ -92,6 +94,7 @@ def tallied(
     *,
     on_batch: Callable[[int], None] = lambda samples: None,
     on_outputs: Callable[[Batch, Outputs], None] = lambda batch, outputs: None,
+    own: Mapping[int, OwnStates] = MappingProxyType({}),
 ) -> list[Tally]:
     """Runs every model on every batch.
 
@@ -102,6 +105,7 @@ def tallied(
         on_batch: called with the number of samples after each batch.
         on_outputs: called with each batch and what every model gave for it, None from one that has ended
             its runtime.
+        own: index of a model → its own states, in place of those of the batch.
 
     Raises:
         DataError: models with different outputs, or with ``labels_asked`` a label beyond the classes.
@@ -110,7 +114,8 @@ def tallied(
     tallies = [Tally(labels_asked=counting.labels_asked) for _ in sessions]
     reference, classes = counting.reference, counting.classes
     for batch in batches:
-        results = [_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)]
+        pairs = enumerate(zip(sessions, tallies, strict=True))
+        results = [_run(session, batch, tally, own.get(index)) for index, (session, tally) in pairs]
         _check_one_is_left(tallies)
         expected = None if reference is None else results[reference]
         for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
@@ -147,12 +152,14 @@ def evaluations(
     return [_evaluation(s, t, i, counting.reference, counting.meaning) for i, (s, t) in enumerate(pairs)]
 
 
-def _run(session: Session, batch: Batch, tally: Tally) -> list[npt.NDArray[Any]] | None:
+def _run(
+    session: Session, batch: Batch, tally: Tally, own: OwnStates | None
+) -> list[npt.NDArray[Any]] | None:
     """Outputs; None once the model has ended its runtime: what it gave before does not count either."""
     if tally.crash is not None:
         return None
     try:
-        outputs = session.run(batch.inputs)
+        outputs = session.run(batch.inputs if own is None else own.inputs(batch))
     except CrashError as crash:
         tally.crash = crash
         return None

@@ -19,6 +19,7 @@ from calib8.analysis.evaluate import Counting, Outputs, tallied
 from calib8.analysis.open_models import OpenModels
 from calib8.analysis.tally import Tally
 from calib8.calibration.origin import Origin, origins_text, this_origin, united
+from calib8.calibration.own_states import OwnStates
 from calib8.data.batches import Batch, batches
 from calib8.data.digests import DigestLog
 from calib8.data.finite import finite_only
@@ -91,9 +92,23 @@ class EvaluationWork:
 
         given = batches(dataset if log is None else log.dataset, self.batch, threads)
         with closing(finite_only(given)) as pieces:
-            tallies = tallied(sessions, pieces, self.counting, on_batch=seen, on_outputs=add)
+            tallies = tallied(
+                sessions,
+                pieces,
+                self.counting,
+                on_batch=seen,
+                on_outputs=add,
+                own=self._own_states(dataset, sessions),
+            )
         origins = () if self.mixed is None else (this_origin(),)
         return Findings(tallies, classes, verdicts, origins)
+
+    def _own_states(self, dataset: Dataset, sessions: Sequence[Session]) -> dict[int, OwnStates]:
+        """Of the models beside the float one, whose states the frames of a stream hold."""
+        if dataset.stream is None:
+            return {}
+        others = (index for index in range(len(sessions)) if index != self.counting.reference)
+        return {index: OwnStates(dataset.stream, sessions[index].run) for index in others}
 
     def joined(self, first: Findings, second: Findings) -> Findings:
         """Of the samples of both.

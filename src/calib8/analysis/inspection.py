@@ -26,7 +26,7 @@ from calib8.analysis.inspection_tables import (
     violation_table,
 )
 from calib8.analysis.plan_inspect import PlanInspection, inspect_plan
-from calib8.data.reading import NOTHING_READ, Reading
+from calib8.data.reading import NOTHING_READ, Reading, framed_as_stored
 from calib8.data.samples import DataSource
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import UsageError
@@ -40,7 +40,7 @@ from calib8.requests import check_used, requested, takes_words_of
 from calib8.scheme import target_scheme
 from calib8.session import InferenceSession
 from calib8.session.refusals import refuse_until
-from calib8.session.stored_preprocess import stored_preprocess
+from calib8.session.stored_preprocess import stored_framing, stored_preprocess
 from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tflite.notes import notes_on_sizes
 from calib8.tmfile.magic import claims_to_be_tmfile
@@ -307,4 +307,5 @@ def _observed(path: str, asked: _Asked, progress: Progress) -> Observation | Non
     if reading.data is None:
         return Observation(0, 0, (), (), pairs_in_file(path))
     preprocess = stored_preprocess([path]) if reading.preprocess is None else reading.preprocess
+    reading = framed_as_stored(reading, lambda: stored_framing([path]))
     return observe(path, replace(reading, preprocess=preprocess), pairs=asked.avx2_safety, progress=progress)

@@ -11,6 +11,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.plan_file import load_plan
 from calib8.engine.run import Engine
 from calib8.errors import ModelError
+from calib8.session.prepared import RECURRENT
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,12 @@ class PlanInspection:
     def steps(self) -> Mapping[str, int]:
         """Kind → number of steps, most frequent first."""
         return dict(Counter(row.opcode for row in self.plan.rows).most_common())
+
+    @property
+    def float_gates(self) -> tuple[str, ...]:
+        """Recurrent layers whose products are integers, and whose gates and states are float32."""
+        steps = zip(self.plan.rows, self.plan.step_names, strict=True)
+        return tuple(dict.fromkeys(name for row, name in steps if row.opcode == RECURRENT))
 
     @property
     def integer_macs(self) -> int:

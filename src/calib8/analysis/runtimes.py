@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
@@ -35,20 +36,34 @@ ONNXRUNTIME: Final = "onnxruntime"
 
 USE_OWN: Final = f"Use {parameter('runtime', NATIVE)} or {REFERENCE}"
 
+NOTHING_CARRIED: Final[Mapping[str, str]] = MappingProxyType({})
+"""States of sessions that are fed like other inputs."""
+
 ANY_FILE: Final = "Give the path of an .onnx or .tflite file"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model runs: threads (0 for all cores), and what only the runtimes of calib8 take."""
+    """How a model runs: threads (0 for all cores), and what only the runtimes of calib8 take.
+
+    Attributes:
+        state: what a session of these carries, see ``InferenceSession``; nothing where models are compared.
+    """
 
     threads: int = 0
     profile: str | None = None
     integer_only: bool = False
+    state: Mapping[str, str] | None = field(default_factory=dict)
 
 
 def open_in_runtime(
-    path: Path_, runtime: str, threads: int = 0, *, profile: str | None = None, integer_only: bool = False
+    path: Path_,
+    runtime: str,
+    threads: int = 0,
+    *,
+    profile: str | None = None,
+    integer_only: bool = False,
+    state: Mapping[str, str] | None = NOTHING_CARRIED,
 ) -> Session:
     """Opens a model in a runtime of ``RUNTIMES``.
 
@@ -58,7 +73,7 @@ def open_in_runtime(
             ``calib8``.
         runtime: one of ``RUNTIMES``.
         threads: inference threads, 0 for all cores.
-        profile, integer_only: of the runtimes of ``OWN``, see ``InferenceSession``.
+        profile, integer_only, state: of the runtimes of ``OWN``, see ``InferenceSession``.
 
     Raises:
         UsageError: unknown runtime, one that is not installed, or options or a file that it does not take.
@@ -74,7 +89,7 @@ def open_in_runtime(
             f"{path} is a plan of calib8",
             f"Use {parameter('runtime', NATIVE)}",
         )
-    settings = Settings(threads, profile, integer_only)
+    settings = Settings(threads, profile, integer_only, state)
     if claims_to_be_tflite(path):
         return _open_tflite(path, runtime, settings)
     if claims_to_be_tmfile(path) and runtime not in OWN:
@@ -259,7 +274,7 @@ def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -
         profile=settings.profile,
         integer_only=settings.integer_only,
         threads=settings.threads or None,
-        state={},
+        state=settings.state,
     )
     return _OwnSession(opened.name, opened.inputs, opened.outputs, opened, f"{runtime}/{opened.rounding}")
 

@@ -160,8 +160,10 @@ class TaskRecords:
         """From labels; None where there are none."""
         if self._truths is not None:
             return self._truths.of(name)
-        if label is None or judge.task not in ("classify", "embed"):
+        if label is None or judge.task not in ("classify", "embed", "speech"):
             return None
+        if judge.task == "speech":
+            return (label > 0,)
         return ClassTruth(label) if judge.task == "classify" else label
 
     def _add_sample(self, sample: _Sample) -> None:

@@ -62,6 +62,7 @@ class Gatherer:
         skip_bad: bool = False,
         batch: int | None = None,
         threads: int = 1,
+        fix: Mapping[str, Any] | None = None,
     ) -> None:
         """Prepares the model, which is run on made-up inputs for that.
 
@@ -73,18 +74,20 @@ class Gatherer:
             skip_bad: pass over pictures that cannot be decoded, see ``skipped``.
             batch: samples per run, None for what is fastest; no result depends on it.
             threads: for decoding, the float model and counting; no result depends on it.
+            fix: input name → the value that it always has, see ``calib8.data.reading.Reading``.
 
         Raises:
             Calib8Error: what can be wrong with model or options, in one line each.
         """
         settings = Reading(
             None, preprocess, batch=batch, threads=threads, skip_bad=skip_bad, shapes=shapes,
-            input_map=input_map, transform=transform,
+            input_map=input_map, transform=transform, fix=fix,
         )  # fmt: skip
         original, prepared = prepare_for_table(model, settings)
         with naming_file(original):
             tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
-        self._begin(prepared.model, tensors, tuple(graph_inputs(original)), replace(settings, shapes=None))
+        read = replace(settings, shapes=None, fix=None)
+        self._begin(prepared.model, tensors, tuple(graph_inputs(original)), read)
 
     @classmethod
     def of_prepared(

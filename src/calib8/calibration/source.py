@@ -15,6 +15,7 @@ from calib8.calibration.streaming import opened_for
 from calib8.data.batches import batches
 from calib8.data.differing import preprocess_difference
 from calib8.data.fit import fit_preprocess, image_shapes
+from calib8.data.framing import FRAMING
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
 from calib8.data.reading import NOTHING_READ, Reading
@@ -26,6 +27,7 @@ from calib8.model.fix_sizes import fits, fix_sizes
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import ModelSource, load_model, naming_file
 from calib8.model.made_up import made_up_input
+from calib8.model.metadata import write_metadata
 from calib8.model.runtime import Arrays
 from calib8.model.states import are_told, states_of, write_states
 from calib8.ops.groups import WEIGHTED_OPS
@@ -77,6 +79,8 @@ def open_data(
         prepared = prepare(original, sample)
         if part.carried or are_told(original, reading.state):  # data with states of their own are no streams
             write_states(prepared.model, states_of(original, reading.state))
+        if part.framing is not None:
+            write_metadata(prepared.model, {FRAMING: part.framing.to_json()})
         tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
     return Source(prepared, tensors, part, _known_sizes(original, part.preprocess)), part
 

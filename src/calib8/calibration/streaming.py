@@ -12,26 +12,25 @@ them, and samples may be chosen, batched and held back in any order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
+from calib8.calibration.own_states import states_before
 from calib8.data.arrays import rows_per_batch
 from calib8.data.read_once import for_several_openings
 from calib8.data.reading import Reading
-from calib8.data.samples import Array, Dataset, OpenableData, Pending, Sample, spaced
+from calib8.data.samples import Array, Dataset, OpenableData, Pending, Sample, Stream, spaced
+from calib8.data.sound import RESET
 from calib8.errors import DataError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.runtime import open_session
 from calib8.model.states import states_of
 from calib8.parameters import either, parameter
-from calib8.tensors import TensorSpec, shape_text, state_sizes
-
-RESET: Final = "reset"
-"""What data may hold beside the inputs: not 0 where a stream begins."""
+from calib8.tensors import TensorSpec
 
 MARKS: Final = TensorSpec(RESET, np.dtype(np.int64), (None,))
 
@@ -56,15 +55,24 @@ def opened_for(
     if not states or reading.data is None:
         return reading.opened(specs if inputs is None else inputs, elsewhere=elsewhere)
     fed = tuple(spec for spec in specs if spec.name not in states)
-    frames = _frames(replace(reading, samples=None), fed, specs)
+    frames = stream_frames(replace(reading, samples=None), fed, specs)
     if frames is None:
         return reading.opened(specs, elsewhere=elsewhere)
-    recorded = _recorded(_Streaming(model, states, fed), frames, reading.threads)
-    return _with_states(frames, specs, recorded, reading.samples)
+    outputs = [spec.name for spec in graph_outputs(model)]
+    carried = tuple(spec for spec in specs if spec.name in states)
+    places = {name: outputs.index(output) for name, output in states.items()}
+    stream = Stream(frames, fed, carried, places, all(spec.name != RESET for spec in specs))
+    session = open_session(model, threads=reading.threads)
+    return _with_states(stream, specs, states_before(stream, session.run), reading.samples)
 
 
-def _frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorSpec]) -> Dataset | None:
+def stream_frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorSpec]) -> Dataset | None:
     """The frames, with the marks where there are some; None where the data hold the states too.
+
+    Args:
+        reading: what is read.
+        fed: the inputs that a frame has.
+        every: all inputs, those of states too.
 
     Raises:
         UsageError, DataError: neither; what is wrong with the frames is told.
@@ -83,94 +91,56 @@ def _frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[TensorS
     for specs in (*marked, every, fed):
         try:
             found = reading.opened(specs)
-            next(found.pending()).load()
+            some = _has_first(found)
         except (DataError, UsageError) as error:
             told = error
-        except StopIteration:  # no samples: who iterates says so
-            return found
-        else:
-            return None if specs is every else found
+        else:  # of no samples who iterates says so
+            return None if some and specs is every else found
     assert told is not None
     raise told
 
 
-@dataclass(frozen=True)
-class _Streaming:
-    """A float model whose states are carried.
-
-    Attributes:
-        model: the model.
-        states: input → output that feeds it.
-        fed: its other inputs.
-    """
-
-    model: ir.Model
-    states: Mapping[str, str]
-    fed: tuple[TensorSpec, ...]
-
-    def first(self, frame: Mapping[str, Array]) -> dict[str, Array]:
-        """The states before the first frame: zeros."""
-        specs = [spec for spec in graph_inputs(self.model) if spec.name in self.states]
-        sizes = state_sizes(specs, self.fed, {spec.name: frame[spec.name].shape for spec in self.fed})
-        return {spec.name: np.zeros(sizes[spec.name], spec.dtype) for spec in specs}
-
-
-def _recorded(streaming: _Streaming, frames: Dataset, threads: int) -> list[dict[str, Array] | None]:
-    """The states before each frame; None for one that cannot be read and is to be skipped.
+def _has_first(frames: Dataset) -> bool:
+    """Whether there is a frame, looked at by loading the first; one that is bad is passed over if asked for.
 
     Raises:
-        DataError: a frame is bad, or its sizes are not those of the frames before.
+        DataError: it does not fit, or cannot be read.
     """
-    outputs = [spec.name for spec in graph_outputs(streaming.model)]
-    marked = all(spec.name != RESET for spec in graph_inputs(streaming.model))
-    session = open_session(streaming.model, threads=threads)
-    found: list[dict[str, Array] | None] = []
-    state: dict[str, Array] | None = None
+    told: DataError | None = None
     for item in frames.pending():
         try:
-            sample = item.load()
-        except DataError:
+            item.load()
+        except DataError as error:
+            told = told or error
             if not frames.skip_bad:
-                raise
-            found.append(None)
-            continue
-        first = streaming.first(sample.inputs)
-        if state is None or (marked and np.any(sample.inputs.get(RESET, 0))):
-            state = first
-        for name, array in first.items():
-            if array.shape != state[name].shape:
-                problem = f"needs the state '{name}' as {shape_text(array.shape)}, and the stream has it as "
-                cure = f"Mark where a stream begins: an array '{RESET}', 1 at its first frame, else 0"
-                raise DataError(item.name, f"{problem}{shape_text(state[name].shape)}", cure)
-        found.append(state)
-        feeds = {spec.name: sample.inputs[spec.name] for spec in streaming.fed}
-        results = dict(zip(outputs, session.run({**feeds, **state}), strict=True))
-        state = {name: results[output] for name, output in streaming.states.items()}
-    return found
+                break
+        else:
+            return True
+    if told is not None:
+        raise told
+    return False
 
 
 def _with_states(
-    frames: Dataset,
-    specs: Sequence[TensorSpec],
-    recorded: Sequence[dict[str, Array] | None],
-    samples: int | None,
+    stream: Stream, specs: Sequence[TensorSpec], before: Mapping[str, dict[str, Array]], samples: int | None
 ) -> Dataset:
     """The frames that are wanted as samples of all inputs."""
-    chosen = spaced(len(recorded), samples)
+    frames, total = stream.frames, sum(1 for _ in stream.frames.pending())
+    chosen = spaced(total, samples)
     wanted = set(chosen)
 
-    def load(item: Pending, state: Mapping[str, Array] | None) -> Sample:
+    def load(item: Pending) -> Sample:
         sample = item.load()  # of a bad one it raises what it raised before
-        inputs = {**sample.inputs, **(state or {})}
+        inputs = {**sample.inputs, **before.get(item.name, {})}
         return replace(sample, inputs={spec.name: inputs[spec.name] for spec in specs})
 
     def pending() -> Iterator[Pending]:
         for place, item in enumerate(frames.pending()):
             if place in wanted:
-                yield replace(item, load=partial(load, item, recorded[place]))
+                yield replace(item, load=partial(load, item))
 
     labels = tuple(frames.labels[place] for place in chosen) if frames.labels else ()
     return replace(
         frames, pending=pending, count=len(chosen), rows_per_batch=rows_per_batch(specs), skipped=[],
-        labels=labels, total=len(recorded), carried=True,
+        labels=labels, total=total, stream=stream,
     )  # fmt: skip

@@ -56,9 +56,11 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "--sort": ("local", "cumulative"),
     "--table-format": TABLE_FORMATS,
     "--target": TARGETS,
-    "--task": ("detect", "segment", "classify", "embed", "ctc", "keypoints"),
+    "--spectrum": ("none", "magnitude", "power", "log-power"),
+    "--task": ("detect", "segment", "classify", "embed", "ctc", "keypoints", "speech", "enhance"),
     "--type": TYPES,
     "--units": ("0-1", "0-255"),
+    "--window": ("hann", "none"),
     "--weights": ("per-channel", "per-tensor"),
     "--recurrent": ("hybrid", "integer"),
 }  # fmt: skip

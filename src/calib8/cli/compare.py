@@ -11,9 +11,9 @@ from rich.table import Table
 from calib8.cli.choices import completed
 from calib8.cli.documents import finite
 from calib8.cli.headings import RESULTS
+from calib8.cli.meaning_options import MeaningOptions
 from calib8.cli.options import (
     DataOption,
-    MeaningOptions,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,

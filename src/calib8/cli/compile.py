@@ -19,13 +19,16 @@ from calib8.cli.options import (
     ReportOptions,
 )
 from calib8.cli.outputs import check_outputs, check_suffix, write_json
+from calib8.cli.pairs import fixed_values
 from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
 from calib8.cli.program import (
     float_nodes_document,
     read_shapes,
+    say_float_gates,
     say_float_nodes,
 )
 from calib8.cli.progress import shown_progress
+from calib8.cli.stream_options import FixModelOption
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
 from calib8.number_texts import count, percent
@@ -78,6 +81,7 @@ class CompileOptions:
     until: Annotated[list[str] | None, option(COMPILING, "--until", "TENSOR", UNTIL_HELP)] = None
     isa: Annotated[str | None, option(COMPILING, "--isa", "NAME", _ISA_HELP)] = None
     pixels: Annotated[bool, option(COMPILING, "--pixels", None, _PIXELS_HELP)] = False
+    fix: FixModelOption = None
 
 
 def compile(
@@ -109,6 +113,7 @@ def compile(
             until=compiling.until or (),
             isa=compiling.isa,
             pixels=_pixels(model, compiling, preprocessing),
+            fix=fixed_values(compiling.fix),
         )
     _say(terminal, found)
     if report.json is not None:
@@ -157,6 +162,7 @@ def _say(terminal: Terminal, found: Compilation) -> None:
         f"{count(len(plan.float_nodes), 'node')} without an integer form, "
         f"{percent(share)} of the multiply-accumulates in float{uncounted}"
     )
+    say_float_gates(terminal, found.float_gates)
     say_float_nodes(terminal, found.program.float_instructions)
     for note in found.notes:
         terminal.say(f"note: {on_command_line(note)}")
@@ -177,4 +183,5 @@ def _document(model: Path, output: Path, found: Compilation) -> dict[str, Any]:
         "integer_macs": numbers.integer_macs,
         "float_macs": numbers.float_macs,
         "float_nodes": float_nodes_document(found.program.float_instructions),
+        "float_gates": list(found.float_gates),
     }

@@ -14,12 +14,14 @@ from calib8.addresses import without_secrets
 from calib8.cli.compare import FloatArgument, comparison_document, cosine_text, say_estimated
 from calib8.cli.documents import finite, measures_document, task_document
 from calib8.cli.headings import RESULTS
-from calib8.cli.options import DataOption, MeaningOptions, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.meaning_options import MeaningOptions
+from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import both_measures, branch_line, plain_table, say_missing, task_line
 from calib8.cli.run_report import PageOption, check_report, write_run_report
+from calib8.cli.sound_options import framing_flags
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
@@ -199,6 +201,7 @@ def quantize_command(found: Treatment, remedy: Remedy, fp32: Path, data: str, re
     """The command line that makes the model of a remedy, from the data as they were read here."""
     words = ["calib8", "quantize", str(fp32), "--data", without_secrets(data), *reading_flags(reading)]
     words += preprocessing_flags(found.diagnosis.preprocess)
+    words += [] if reading.sound else framing_flags(found.diagnosis.framing)
     return shlex.join([*words, *found.flags(remedy), "-o", f"{fp32.stem}.repaired.onnx"])
 
 

@@ -12,9 +12,9 @@ from calib8.cli.cluster import JudgingClusterOptions, check_judging_cluster
 from calib8.cli.commands import print_error
 from calib8.cli.documents import evaluation_document
 from calib8.cli.headings import DATA, option
+from calib8.cli.meaning_options import MeaningOptions
 from calib8.cli.options import (
     DataOption,
-    MeaningOptions,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,

@@ -14,8 +14,10 @@ from calib8.cli.choices import BORDER_TYPES, FORMS, completed
 from calib8.cli.headings import EXPORTING, RESULTS, option
 from calib8.cli.options import INTEGER_ONLY_HELP, PROFILE_HELP, SHAPE_HELP, ReportOptions
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
+from calib8.cli.pairs import fixed_values
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
+from calib8.cli.stream_options import FixModelOption
 from calib8.cli.terminal import open_terminal
 from calib8.number_texts import count
 from calib8.parameters import on_command_line
@@ -69,6 +71,7 @@ class ExportOptions:
     shape: Annotated[list[str] | None, option(EXPORTING, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
     profile: Annotated[str | None, option(EXPORTING, "--profile", "NAME", PROFILE_HELP)] = None
     integer_only: Annotated[bool, option(EXPORTING, "--integer-only", None, INTEGER_ONLY_HELP)] = False
+    fix: FixModelOption = None
 
 
 def export(
@@ -98,6 +101,7 @@ def export(
             shapes=read_shapes(exporting.shape or ()),
             profile=exporting.profile,
             integer_only=exporting.integer_only,
+            fix=fixed_values(exporting.fix),
         )
     sizes = {"model": model_bytes_on_disk(model), "output": found.bytes}
     terminal.say(f"{output}  {decimal(sizes['output'])} ({decimal(sizes['model'])} as {model.name})")

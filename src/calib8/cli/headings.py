@@ -11,6 +11,7 @@ from calib8.cli.choices import completed
 
 DATA: Final = "Data"
 PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
+SOUND: Final = "Sound: WAV files become frames"
 RANGES: Final = "Ranges"
 REPAIR: Final = "Repair"
 STATISTICS: Final = "Statistics"
@@ -27,8 +28,8 @@ SEARCH: Final = "Search"
 RESULTS: Final = "Results"
 
 ORDER: Final = (
-    PROMISE, DATA, PREPROCESSING, RUNTIME, TABLES, RANGES, STATISTICS, CLUSTER, REPAIR, MEANING, TARGET,
-    SEARCH, PROGRAM, COMPILING, EXPORTING, RESULTS,
+    PROMISE, DATA, PREPROCESSING, SOUND, RUNTIME, TABLES, RANGES, STATISTICS, CLUSTER, REPAIR, MEANING,
+    TARGET, SEARCH, PROGRAM, COMPILING, EXPORTING, RESULTS,
 )  # fmt: skip
 """What comes first is needed first: what goes in, what is done with it, where it goes."""
 

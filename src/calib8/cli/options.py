@@ -14,7 +14,6 @@ import typer
 
 from calib8.cli.headings import (
     DATA,
-    MEANING,
     PREPROCESSING,
     PROGRAM,
     RANGES,
@@ -26,6 +25,7 @@ from calib8.cli.headings import (
     option,
 )
 from calib8.cli.pairs import declared_states, fixed_values, pairs_of
+from calib8.cli.sound_options import SoundOptions
 from calib8.cli.stream_options import FixOption, StateOption
 from calib8.processors import usable_cores
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
     from calib8.data.reading import Reading
     from calib8.repair.wanted import RepairChoice
-    from calib8.tasks.purpose import Purpose
 
 ModelArgument = Annotated[
     Path,
@@ -48,8 +47,9 @@ OpenableArgument = Annotated[
 ]
 
 _DATA_HELP: Final = (
-    "Image folder (with its sub-folders), one image, .npz or .npy of arrays or uint8 images; tar shards, "
-    "Parquet files, or an address of them or of images, such as 's3://bucket/train-{000..099}.tar'."
+    "Folder of images or WAV files (with its sub-folders), one of them, .npz or .npy of arrays or uint8 "
+    "images; tar shards, Parquet files, or an address of them or of images, such as "
+    "'s3://bucket/train-{000..099}.tar'."
 )
 DataOption = Annotated[str, option(DATA, "--data", "DIR|FILE|URL", _DATA_HELP)]
 OptionalDataOption = Annotated[str | None, option(DATA, "--data", "DIR|FILE|URL", _DATA_HELP)]
@@ -97,7 +97,7 @@ InputMapOption = Annotated[list[str] | None, option(DATA, "--input-map", "INPUT=
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
+class ReadingOptions(SoundOptions):
     """How much of the data is read, and how; None: not given."""
 
     samples: Annotated[
@@ -127,7 +127,7 @@ class ReadingOptions:
         return Reading(
             data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad,
             input_map=pairs_of("--input-map", self.input_map or (), "INPUT=COLUMN", _MAP_CURE) or None,
-            fix=fixed_values(self.fix), state=declared_states(self.state),
+            fix=fixed_values(self.fix), state=declared_states(self.state), framing=self.framing(),
         )  # fmt: skip
 
     @property
@@ -346,49 +346,6 @@ class ProgramOptions:
     shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
     until: Annotated[list[str] | None, option(PROGRAM, "--until", "TENSOR", UNTIL_HELP)] = None
     save: Annotated[Path | None, option(PROGRAM, "--save", "FILE.c8p", _SAVE_HELP)] = None
-
-
-_TASK_HELP: Final = (
-    "What the network is for: detect, segment, classify, embed, ctc or keypoints. Default: told by the graph."
-)
-_BRANCH_HELP: Final = (
-    "What an output is, or part of it: NAME=KIND or 'NAME[FIRST:LAST]=KIND', such as "
-    "'output0[4:84]=scores'. Kinds: boxes, scores, objectness, mask-coefficients, masks, map, keypoints, "
-    "logits, probabilities, embedding, ctc, unused, other; of a raw grid of anchors yolov2-grid, yolov3-grid "
-    "or yolov5-grid, with the anchors behind a colon if they are known. May be given several times. Default: "
-    "told by the graph."
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeaningOptions:
-    """What outputs mean; None: not given."""
-
-    task: Annotated[str | None, option(MEANING, "--task", "NAME", _TASK_HELP)] = None
-    branch: Annotated[list[str] | None, option(MEANING, "--branch", "NAME=KIND", _BRANCH_HELP)] = None
-
-    @property
-    def branches(self) -> dict[str, str]:
-        """Part of an output → kind.
-
-        Raises:
-            UsageError: an option names no kind, or a part twice.
-        """
-        if not self.branch:
-            return {}
-        from calib8.tasks.named import parse_branches
-
-        return parse_branches(self.branch)
-
-    def purpose(self) -> Purpose:
-        """The request that these options are.
-
-        Raises:
-            UsageError: no such task or kind, or a part that is named twice.
-        """
-        from calib8.tasks.purpose import Purpose
-
-        return Purpose(self.task, self.branches)
 
 
 @dataclass(frozen=True, kw_only=True)

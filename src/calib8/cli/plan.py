@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.filesize import decimal
 
-from calib8.cli.program import float_nodes_document, say_float_nodes
+from calib8.cli.program import float_nodes_document, say_float_gates, say_float_nodes
 from calib8.cli.render import shape_text
 from calib8.cli.terminal import Terminal
 from calib8.number_texts import count
@@ -34,6 +34,7 @@ def say_plan(terminal: Terminal, model: Path, found: PlanInspection) -> None:
         f"arena {decimal(plan.arena_bytes)}, {decimal(found.scratch_bytes)} more per thread"
     )
     terminal.say(f"{count(len(plan.float_nodes), 'node')} without an integer form")
+    say_float_gates(terminal, found.float_gates)
     say_float_nodes(terminal, plan.floats)
 
 
@@ -56,6 +57,7 @@ def plan_document(model: Path, found: PlanInspection) -> dict[str, Any]:
             "arena_bytes": plan.arena_bytes,
             "scratch_bytes": found.scratch_bytes,
             "float_nodes": float_nodes_document(plan.floats),
+            "float_gates": list(found.float_gates),
         },
     }
 

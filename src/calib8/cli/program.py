@@ -90,6 +90,7 @@ def say_program(terminal: Terminal, program: Program) -> None:
         f"{decimal(found.weight_bytes)} of weights, {decimal(found.peak_bytes)} of tensors at a time"
     )
     terminal.say(f"{count(len(found.float_nodes), 'node')} without an integer form")
+    say_float_gates(terminal, program.float_gates)
     say_float_nodes(terminal, program.float_instructions)
 
 
@@ -106,9 +107,17 @@ def program_document(program: Program) -> dict[str, Any]:
         "integer_macs": found.integer_macs,
         "float_macs": found.float_macs,
         "float_nodes": float_nodes_document(program.float_instructions),
+        "float_gates": list(program.float_gates),
         "weight_bytes": found.weight_bytes,
         "peak_bytes": found.peak_bytes,
     }
+
+
+def say_float_gates(terminal: Terminal, layers: Sequence[str]) -> None:
+    """How many recurrent layers are partly float."""
+    if layers:
+        what = f"partly in float32, gates and states: {', '.join(layers)}"
+        terminal.say(f"{count(len(layers), 'recurrent layer')} {what}")
 
 
 def say_float_nodes(terminal: Terminal, steps: Iterable[Float | FloatCall]) -> None:

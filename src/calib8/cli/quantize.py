@@ -23,13 +23,13 @@ from calib8.cli.documents import (
 )
 from calib8.cli.finished_table import OldTable, check_new_table, in_place_of_data, old_table_of
 from calib8.cli.headings import DATA, RANGES, RESULTS, TARGET
+from calib8.cli.meaning_options import MeaningOptions
 from calib8.cli.options import (
     FORMATS_HELP,
     TOLD,
     FromStatsOption,
     KeepFloatOption,
     LabelsOption,
-    MeaningOptions,
     ModelArgument,
     OptionalDataOption,
     PreprocessOptions,

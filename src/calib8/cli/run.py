@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from calib8.cli.headings import RESULTS, option
+from calib8.cli.meaning_options import MeaningOptions
 from calib8.cli.options import (
     DataOption,
-    MeaningOptions,
     OpenableArgument,
     PreprocessOptions,
     ReadingOptions,
@@ -21,6 +21,7 @@ from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_skipped
 from calib8.cli.run_shown import Shown, as_classes, as_figures, as_objects, shown_document, shown_table
+from calib8.cli.run_stream import StateOptions, frames_of
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import Calib8Error, UsageError
 from calib8.parameters import on_command_line, parameter
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from calib8.analysis.found_objects import Finder
+    from calib8.analysis.stream_run import StreamRun
     from calib8.data.batches import Batch
     from calib8.data.reading import Reading
     from calib8.data.samples import Dataset
@@ -58,6 +60,7 @@ def run(
     meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
+    states: StateOptions,
     report: ReportOptions,
 ) -> None:
     """Show what a model says about images.
@@ -66,29 +69,46 @@ def run(
     figures of the outputs where they are neither.
 
     Without preprocessing flags the images are treated as the model was calibrated.
+
+    A model with states hears frames in their order; --samples takes the first ones.
     """
     terminal = open_terminal(report.quiet)
-    check_outputs({"--json": report.json}, [model, data, names])
+    outputs = {"--json": report.json, "--save-state": states.save_state}
+    check_outputs(outputs, [model, data, names, states.load_state])
     preprocess = chosen_preprocess(preprocessing, stored_in_file([model]))
 
     from calib8.analysis.runtimes import default_runtime, open_in_runtime
+    from calib8.analysis.stream_run import stream_run
+    from calib8.data.reading import framed_as_stored
     from calib8.progress import check_positive
+    from calib8.session.stored_preprocess import stored_framing
 
     if top is not None:
         check_positive("top", top)
     purpose = _shown_purpose(meaning)
-    request = reading.of(data, preprocess)
+    request = framed_as_stored(reading.of(data, preprocess), lambda: stored_framing([model]))
     called = _class_names(model, names)
-    session = open_in_runtime(
-        model,
-        running.runtime or default_runtime([model]),
-        request.threads,
-        profile=running.profile,
-        integer_only=running.integer_only,
-    )
-    dataset = request.opened(session.inputs)
-    looking = _Looking(model, session, dataset, purpose, called, top)
-    results = _run_all(terminal, looking, request)
+
+    def opened(state: Mapping[str, str] | None) -> Session:
+        return open_in_runtime(
+            model,
+            running.runtime or default_runtime([model]),
+            request.threads,
+            profile=running.profile,
+            integer_only=running.integer_only,
+            state=state,
+        )
+
+    session = opened(request.state)
+    stream = stream_run(model, session, request.state, has_graph=_has_graph(model))
+    dataset = None if stream is None else frames_of(stream, request)
+    if dataset is None:
+        states.refuse_without("the model has no states" if stream is None else "the data hold the states")
+        session, stream = session if stream is None else opened({}), None
+        dataset = request.opened(session.inputs)
+    shown = session if stream is None else replace(session, outputs=stream.given)
+    looking = _Looking(model, shown, dataset, purpose, called, top)
+    results = _run_all(terminal, looking, request, stream, states)
     say_skipped(terminal, dataset.skipped)
     if looking.problem is not None:
         terminal.say(f"note: objects are not listed: {on_command_line(looking.problem.problem)}")
@@ -205,13 +225,20 @@ class _Looking:
         return Finder(self.session, told, self.names, self.top, pictures_seen(self.dataset))
 
 
-def _run_all(terminal: Terminal, looking: _Looking, reading: Reading) -> list[Shown]:
+def _run_all(
+    terminal: Terminal, looking: _Looking, reading: Reading, stream: StreamRun | None, states: StateOptions
+) -> list[Shown]:
     from calib8.data.batches import batches
 
     results, done = list[Shown](), 0
     with shown_progress(terminal, "reading images") as progress:
-        for batch in batches(looking.dataset, reading.batch_size, reading.threads):
-            results.extend(looking.shown(batch, looking.session.run(batch.inputs)))
+        if stream is not None and states.load_state is not None:
+            stream.load_state(states.load_state)
+        run = looking.session.run if stream is None else stream.run
+        for batch in batches(looking.dataset, 1 if stream else reading.batch_size, reading.threads):
+            results.extend(looking.shown(batch, run(batch.inputs)))
             done += len(batch.names)
             progress("running", done, looking.dataset.count)
+    if stream is not None and states.save_state is not None:
+        stream.save_state(states.save_state)
     return results

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from calib8.cli.options import RangeOptions, ReadingOptions, RepairOptions
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import both_measures, say_preflight, say_skipped
+from calib8.cli.sound_options import flag_of_sound, sound_flags
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
 from calib8.number_texts import count
@@ -128,6 +129,7 @@ def reading_options(reading: ReadingOptions, labels: Path | None) -> dict[str, o
         "--threads": reading.threads,
         "--skip-bad": reading.skip_bad,
         "--input-map": reading.input_map,
+        **{flag_of_sound(name): value for name, value in reading.sound.items()},
     }
 
 
@@ -144,6 +146,7 @@ def reading_flags(reading: ReadingOptions) -> list[str]:
     words += [word for pair in reading.input_map or () for word in ("--input-map", pair)]
     words += [word for pair in reading.fix or () for word in ("--fix", pair)]
     words += [word for pair in reading.state or () for word in ("--state", pair)]
+    words += sound_flags(reading)
     return [*words, "--skip-bad"] if reading.skip_bad else words
 
 

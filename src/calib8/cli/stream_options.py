@@ -15,4 +15,9 @@ _STATE_HELP: Final = (
     "several times. none: there are none. Default: told by names and layers."
 )
 StateOption = Annotated[list[str] | None, option(DATA, "--state", "INPUT=OUTPUT", _STATE_HELP)]
+_FIX_MODEL_HELP: Final = (
+    "Value that an input of an ONNX model always has, such as sr=16000; the result has no such input. May be "
+    "given several times."
+)
+FixModelOption = Annotated[list[str] | None, option(DATA, "--fix", "INPUT=VALUE", _FIX_MODEL_HELP)]
 FixOption = Annotated[list[str] | None, option(DATA, "--fix", "INPUT=VALUE", _FIX_HELP)]

@@ -12,12 +12,12 @@ from rich.table import Table
 
 from calib8.cli.choices import JUDGES
 from calib8.cli.headings import DATA, PROMISE, RESULTS, SEARCH, option
+from calib8.cli.meaning_options import MeaningOptions
 from calib8.cli.options import (
     DataOption,
     GivenRangesOption,
     InputMapOption,
     LabelsOption,
-    MeaningOptions,
     ModelArgument,
     PowerOfTwoOption,
     PreprocessOptions,
@@ -32,6 +32,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.quantize import WeightsOption
 from calib8.cli.render import plain_table, say_sizes
 from calib8.cli.run_report import PageOption, check_report, write_run_report
+from calib8.cli.sound_options import SoundOptions
 from calib8.cli.steps import look_at_data
 from calib8.cli.stream_options import FixOption, StateOption
 from calib8.cli.terminal import Terminal, open_terminal
@@ -58,6 +59,8 @@ _IOU_HELP: Final = "Mean IoU of masks with FP32's of at least S (0 … 1)."
 _COSINE_HELP: Final = "Mean cosine of embeddings with FP32's of at least S (0 … 1)."
 _LINES_HELP: Final = "At least S (0 … 1) of the lines of text are FP32's."
 _PRECISION_HELP: Final = "At least S (0 … 1) of the boxes found are FP32's as well."
+_DECISIONS_HELP: Final = "At least S (0 … 1) of the frames are decided as FP32 decides them."
+_SI_SDR_HELP: Final = "SI-SDR of the signal beside FP32's of at least D dB."
 _OKS_HELP: Final = "Mean similarity of keypoints with FP32's of at least S (0 … 1)."
 
 
@@ -75,6 +78,9 @@ class PromiseOptions:
     min_cosine: Annotated[float | None, option(PROMISE, "--min-cosine", "S", _COSINE_HELP)] = None
     min_lines: Annotated[float | None, option(PROMISE, "--min-lines", "S", _LINES_HELP)] = None
     min_oks: Annotated[float | None, option(PROMISE, "--min-oks", "S", _OKS_HELP)] = None
+
+    min_decisions: Annotated[float | None, option(PROMISE, "--min-decisions", "S", _DECISIONS_HELP)] = None
+    min_si_sdr: Annotated[float | None, option(PROMISE, "--min-si-sdr", "D", _SI_SDR_HELP)] = None
 
     def promises(self) -> Promises:
         """The request that these options are.
@@ -95,7 +101,7 @@ _SAMPLES_HELP: Final = "At most so many of --data, and of --judge-data, evenly s
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleOptions:
+class SampleOptions(SoundOptions):
     """How much of the data is read, and how; None: not given."""
 
     judge_data: Annotated[str | None, option(DATA, "--judge-data", "DIR|FILE|URL", _JUDGE_HELP)] = None
@@ -113,6 +119,7 @@ class SampleOptions:
         return ReadingOptions(
             samples=self.samples, threads=self.threads, skip_bad=self.skip_bad, input_map=self.input_map,
             fix=self.fix, state=self.state,
+            **{one.name: getattr(self, one.name) for one in fields(SoundOptions)},
         )  # fmt: skip
 
 
@@ -280,7 +287,7 @@ def trials_table(found: Tuning) -> Table:
     unit, kind = found.promise.unit, found.promise.kind
     table = plain_table("trial", "effort", "Concat")
     shown = [name for name in ("agreement", "top1", "sqnr") if name != kind]
-    digits = 4 if found.promise.by_task else 2
+    digits = 4 if found.promise.by_task and not unit else 2
     wide = any(trial.spots for trial in found.trials)
     spots = ("spots", "spot MACs %") if wide else ()
     headers = ("float nodes", "float MACs %", *spots, f"{found.promise.noun} {unit}", f"at worst {unit}")

@@ -50,6 +50,9 @@ _OF_FIGURES: Final[dict[str, tuple[str, str]]] = {
     "oks": ("--min-oks", "0.97"),
     "found": ("--min-oks", "0.97"),
     "agreement": ("--min-agreement", "99"),
+    "decisions": ("--min-decisions", "0.98"),
+    "sqnr_db": ("--min-si-sdr", "20"),
+    "si_sdr_db": ("--min-si-sdr", "20"),
 }
 """Figure of a task that fell short → what to promise."""
 

@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 import numpy as np
 from PIL import Image, ImageOps
 
+from calib8.data.listed_files import FileKind
 from calib8.errors import DataError
 from calib8.parameters import parameter
 
@@ -16,24 +17,7 @@ IMAGE_SUFFIXES: Final = frozenset(
 )
 """Lower-case suffixes of the files that count as images."""
 
-
-def image_files(folder: Path) -> list[str]:
-    """Paths of the image files below a folder, relative to it, with ``/``, in ascending order.
-
-    Files and folders whose name starts with a dot are passed over.
-
-    Raises:
-        DataError: the folder holds no image file or cannot be listed.
-    """
-    try:
-        found = [path.relative_to(folder) for path in folder.rglob("*") if _is_image(path)]
-    except OSError as error:
-        raise DataError(str(folder), f"cannot be listed ({error})", "Check its permissions") from error
-    names = sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
-    if not names:
-        known = ", ".join(sorted(IMAGE_SUFFIXES))
-        raise DataError(str(folder), "holds no image file", f"Give a folder with images ({known})")
-    return names
+IMAGES: Final = FileKind("image", "images", IMAGE_SUFFIXES)
 
 
 def read_image(path: Path | BinaryIO, name: str) -> Image.Image:
@@ -85,10 +69,6 @@ def _upper_byte(image: Image.Image, name: str) -> Image.Image:
         bounds = f"{values.min()} … {values.max()}"
         raise DataError(name, f"holds pixels {bounds}, outside of 16 bits", "Save it with 8 or 16 bits")
     return Image.fromarray((values >> 8).astype(np.uint8))
-
-
-def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
 
 
 def _unreachable(name: str, error: OSError) -> DataError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,8 @@ from calib8.data.arrays import as_array, conform_all, is_tensor, pixels_last, ro
 from calib8.data.fingerprints import array_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.folder_files import dataset_of_files
-from calib8.data.images import IMAGE_SUFFIXES, image_files
+from calib8.data.framing import Framing
+from calib8.data.images import IMAGES
 from calib8.data.items import InputMap, Items, Transform
 from calib8.data.labelled_pair import with_labels
 from calib8.data.labels import (
@@ -43,12 +43,13 @@ from calib8.data.samples import (
     image_sample,
     spaced,
 )
+from calib8.data.sound import dataset_of_sound, is_sound, refuse_unframed
 from calib8.data.stored_arrays import StoredArray, open_arrays
 from calib8.data.stored_pictures import dataset_of_pictures
 from calib8.data.stored_records import dataset_of_records
 from calib8.data.streams import dataset_of
 from calib8.errors import DataError, UsageError
-from calib8.files import check_file, checked_path
+from calib8.files import checked_path
 from calib8.parameters import Text, parameter
 from calib8.tensors import TensorSpec, shape_text
 
@@ -65,6 +66,7 @@ def open_dataset(
     skip_bad: bool = False,
     input_map: InputMap | None = None,
     transform: Transform | None = None,
+    framing: Framing | None = None,
 ) -> Dataset:
     """Opens images or arrays as samples for the inputs of a model.
 
@@ -74,6 +76,7 @@ def open_dataset(
             pattern such as ``images/*.jpg`` (``**`` for folders of any depth);
             tar shards, Parquet files or remote pictures (``calib8.data.places``): a path, an address such as
             ``s3://bucket/train-{000..099}.tar``, a pattern, or a folder of them;
+            WAV files: a folder of them, one, or a pattern; ``framing`` says how they become frames;
             an .npz of arrays named like the model's inputs, axis 0 = samples, with optional ``labels``;
             an .npz of ``images`` (uint8 N×H×W×C pixels, or floats ready for the only input) with optional
             ``labels``; an .npy, an array, a tensor or a mapping of them, read like these;
@@ -90,6 +93,7 @@ def open_dataset(
         skip_bad: image files that cannot be read are noted in ``Dataset.skipped`` instead of raised.
         input_map: of items: input name, or ``label`` → column, or place in a tuple.
         transform: is called with every item and returns one that can be read.
+        framing: how sound becomes frames; for WAV files alone, which need it.
 
     Raises:
         UsageError: options that do not fit the data, images without preprocessing.
@@ -108,6 +112,11 @@ def open_dataset(
     if place is not None and place.kind != "picture" and labels is None:
         items = Items(inputs, preprocess, dict(input_map or {}), transform)
         return dataset_of_records(place, items, samples, skip_bad)
+    if framing is not None:
+        if path is None or place is not None or not is_sound(path):
+            problem = f"is for WAV files, and {'these data are' if path is None else f'{path} holds'} none"
+            raise UsageError(parameter("rate", framing.rate), problem, "Leave it out")
+        return dataset_of_sound(path, inputs, framing, listed, samples, skip_bad)
     yields = path is None and not isinstance(data, (np.ndarray, Mapping))
     if not yields and (input_map or transform is not None):
         unused = parameter("input_map") if input_map else parameter("transform")
@@ -141,7 +150,12 @@ def _from_images(
     samples: int | None,
     skip_bad: bool,
 ) -> Dataset:
-    folder, files = _listed_images(path)
+    cure = "Give an image folder, an image, a pattern such as 'images/*.jpg', an .npz or an .npy"
+    try:
+        folder, files = IMAGES.listed(path, cure)
+    except DataError:
+        refuse_unframed(path)
+        raise
     found = labels_of_folder(folder, files, labels) if path.is_dir() else no_labels(len(files))
     fitted, chosen = fit_preprocess(preprocess, inputs, str(path)), spaced(len(files), samples)
     names, numbers = [files[index] for index in chosen], [found.numbers[index] for index in chosen]
@@ -151,33 +165,6 @@ def _from_images(
         label_cure=Text(f"Mend them, or name others with {parameter('labels')}"), class_names=found.names,
         total=len(files),
     )  # fmt: skip
-
-
-def _listed_images(path: Path) -> tuple[Path, list[str]]:
-    if path.is_dir():
-        return path, image_files(path)
-    cure = "Give an image folder, an image, a pattern such as 'images/*.jpg', an .npz or an .npy"
-    if not path.exists() and glob.has_magic(str(path)):
-        return _matching(path)
-    if not path.exists():
-        raise DataError(str(path), "does not exist", cure)
-    check_file(path, cure, DataError)
-    if path.suffix.lower() not in IMAGE_SUFFIXES:
-        raise DataError(str(path), "is not an image by its name", cure)
-    return path.parent, [path.name]
-
-
-def _matching(pattern: Path) -> tuple[Path, list[str]]:
-    """The images that a pattern stands for, with their common folder, in ascending order."""
-    fixed = next(place for place, part in enumerate(pattern.parts) if glob.has_magic(part))
-    found = list(Path(*pattern.parts[:fixed]).glob("/".join(pattern.parts[fixed:])))
-    shown = [path for path in found if not any(part.startswith(".") for part in path.parts[fixed:])]
-    images = [path for path in shown if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
-    if not images:
-        problem = f"matches {len(found)} files and none of them is an image" if found else "matches no file"
-        raise DataError(str(pattern), problem, f"Images are {', '.join(sorted(IMAGE_SUFFIXES))}")
-    folder = Path(os.path.commonpath([path.parent for path in images]))
-    return folder, sorted(path.relative_to(folder).as_posix() for path in images)
 
 
 def rows_of_arrays(

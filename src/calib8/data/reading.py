@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, TypedDict
 
+from calib8.data.framing import Framing
 from calib8.data.items import InputMap, Transform
 from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
 from calib8.data.samples import Dataset, DataSource, OpenableData, check_samples
+from calib8.data.sound import is_sound
 from calib8.errors import UsageError
 from calib8.parameters import parameter
 from calib8.progress import check_positive
@@ -40,6 +43,7 @@ class Reading(Request):
         state: of a streaming model: input → output that feeds it in the next frame; samples are frames in
             their order then, and an array ``reset`` beside them is 1 where a stream begins, else 0. None: as
             the model has stored it, or as names and layers tell; an empty mapping: none.
+        framing: how sound becomes frames, for WAV files.
 
     Raises:
         UsageError: a count below 1, a preset that does not exist, shapes beside data.
@@ -57,6 +61,7 @@ class Reading(Request):
     transform: Transform | None = None
     fix: Mapping[str, Any] | None = None
     state: Mapping[str, str] | None = None
+    framing: Framing | None = None
 
     def __post_init__(self) -> None:
         """Checks what can be checked without the data."""
@@ -104,7 +109,24 @@ class Reading(Request):
             skip_bad=self.skip_bad,
             input_map=self.input_map,
             transform=self.transform,
+            framing=self.framing,
         )
+
+
+def framed_as_stored(reading: Reading, stored: Callable[[], Framing | None]) -> Reading:
+    """The reading; sound of which it does not say how it becomes frames is cut as a model has stored it.
+
+    Args:
+        reading: what is read.
+        stored: gives that of a model, None where it has none; called for sound alone.
+
+    Raises:
+        DataError: what is stored is broken.
+    """
+    data = reading.data
+    if reading.framing is not None or not isinstance(data, str | os.PathLike) or not is_sound(Path(data)):
+        return reading
+    return replace(reading, framing=stored())
 
 
 class SampleWords(TypedDict, total=False):
@@ -118,6 +140,7 @@ class SampleWords(TypedDict, total=False):
     transform: Transform | None
     fix: Mapping[str, Any] | None
     state: Mapping[str, str] | None
+    framing: Framing | None
 
 
 class LabelWords(TypedDict, total=False):

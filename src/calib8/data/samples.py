@@ -15,6 +15,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from calib8.data.arrays import conform
+from calib8.data.framing import Framing
 from calib8.data.images import read_image
 from calib8.data.preprocess import Preprocess, apply_preprocess
 from calib8.data.remote import StoreError
@@ -112,6 +113,25 @@ class Skipped:
     reason: str
 
 
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The frames that samples of a streaming model are taken of.
+
+    Attributes:
+        frames: all of them, in their order, without states.
+        fed: the inputs that a frame has.
+        carried: the inputs that are states.
+        places: state → place among the outputs of the one that feeds it.
+        marked: an array ``reset`` beside the inputs is not 0 where a stream begins.
+    """
+
+    frames: Dataset
+    fed: tuple[TensorSpec, ...]
+    carried: tuple[TensorSpec, ...]
+    places: Mapping[str, int]
+    marked: bool
+
+
 @dataclass
 class Dataset:
     """A source of samples that gives the same ones, in the same order, on every iteration.
@@ -135,7 +155,8 @@ class Dataset:
         labels: of the samples to come, in their order, where they do not come with what is read; empty
             where they do, or where there are none.
         total: samples of the source, of which some may have been chosen; None: not known.
-        carried: frames of a stream, whose states a float model gave.
+        stream: what frames are taken of whose states a float model gave; None: they are no such frames.
+        framing: how sound becomes frames, filled in; None where the data are no sound.
     """
 
     source: str
@@ -154,7 +175,13 @@ class Dataset:
     elsewhere: Elsewhere | None = None
     labels: tuple[int | None, ...] = ()
     total: int | None = None
-    carried: bool = False
+    stream: Stream | None = None
+    framing: Framing | None = None
+
+    @property
+    def carried(self) -> bool:
+        """Whether these are frames of a stream, whose states a float model gave."""
+        return self.stream is not None
 
     @property
     def why_no_labels(self) -> str:

@@ -6,9 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
+from calib8.delivery.fixed import fixed_source
 from calib8.engine.plan import Plan
 from calib8.engine.plan_file import save_plan
 from calib8.engine.run import ISAS, default_isa
@@ -68,6 +70,11 @@ class Compilation:
         return summary(self.program)
 
     @property
+    def float_gates(self) -> tuple[str, ...]:
+        """Recurrent layers whose products are integers, and whose gates and states are float32."""
+        return self.program.float_gates
+
+    @property
     def float_share(self) -> float | None:
         """Share of the multiply-accumulates that ONNX Runtime computes, 0 … 1; None where nobody can tell."""
         found = self.summary
@@ -88,6 +95,7 @@ def compile(
     until: Sequence[str] = (),
     isa: str | None = None,
     pixels: Preprocess | str | bool | None = None,
+    fix: Mapping[str, Any] | None = None,
 ) -> Compilation:
     """Compiles a quantized model into a plan: packed weights and finished steps, which open as fast as read.
 
@@ -101,6 +109,7 @@ def compile(
         pixels: let the plan take uint8 images [N, H, W, C], channels in the model's order; mean and scale
             become part of it. A ``Preprocess``, the name of a preset, or True: the one that is stored in the
             model.
+        fix: of an ONNX model: input name → the value that it always has; the plan has no such input.
 
     Raises:
         UsageError: options that do not fit the model or each other.
@@ -116,8 +125,9 @@ def compile(
     refuse_until(path, until)
     images = _pixels(path, pixels)
     session = InferenceSession(
-        path, profile=profile, integer_only=integer_only, shapes=shapes, pixels=images, outputs=until or None
-    )
+        fixed_source(path, fix), profile=profile, integer_only=integer_only, shapes=shapes, pixels=images,
+        outputs=until or None,
+    )  # fmt: skip
     if images is not None:
         _check_color(images, path, session.inputs)
     plan, program = replace(session.plan, isa=isa or default_isa()), session.program

@@ -6,12 +6,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from calib8.delivery.fixed import fixed_source
 from calib8.errors import ModelError, UsageError
 from calib8.exporting.qoperator import QOperatorReport, to_qoperator
 from calib8.exporting.tflite.export import TfliteExport, to_tflite
 from calib8.files import checked_path
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.load import load_model, naming_file
 from calib8.model.save import save_model
 from calib8.notebook import grid, in_notebook, notes
@@ -87,6 +89,7 @@ class _Asked(NamedTuple):
     shapes: Shapes | None
     profile: str | None
     integer_only: bool
+    fix: Mapping[str, Any] | None
 
 
 @checks_types
@@ -100,6 +103,7 @@ def export(
     shapes: Shapes | None = None,
     profile: str | None = None,
     integer_only: bool = False,
+    fix: Mapping[str, Any] | None = None,
 ) -> Export:
     """Writes a quantized model in the form of another runtime.
 
@@ -111,6 +115,7 @@ def export(
             in the model.
         shapes: of a TFLite model or program: input name → sizes, where the model leaves them open.
         profile, integer_only: of a program, see ``calib8.InferenceSession``.
+        fix: of an ONNX model: input name → the value that it always has; what is written has no such input.
 
     Raises:
         UsageError: options that do not fit the form or each other.
@@ -122,7 +127,7 @@ def export(
         raise UsageError(parameter("to", to), "unknown form", one_of(to, FORMS))
     path, place = checked_path(model, "model"), checked_path(output, "output")
     check_destination(place, path)
-    asked = _Asked(inputs, outputs, shapes, profile, integer_only)
+    asked = _Asked(inputs, outputs, shapes, profile, integer_only, fix)
     _check_suffix(place, to, form)
     _check_fits(asked, to, form)
     refuse_plan(path)
@@ -132,7 +137,8 @@ def export(
 
 
 def _to_tflite(model: Path, output: Path, asked: _Asked) -> Export:
-    session = InferenceSession(model, runtime="reference", profile="tflite", shapes=asked.shapes)
+    source = fixed_source(model, asked.fix)
+    session = InferenceSession(source, runtime="reference", profile="tflite", shapes=asked.shapes)
     stored = stored_preprocess([model])
     preprocess = None if stored is None else replace(stored, layout="NHWC").to_json()
     result = to_tflite(
@@ -151,7 +157,7 @@ def _to_qoperator(model: Path, output: Path, asked: _Asked) -> Export:
 
         problem = "is a TFLite model, and operators of ONNX on codes are made of an ONNX model"
         raise ModelError(str(model), problem, f"{cure}{uses_of_file(model)}")
-    loaded = load_model(model)
+    loaded = load_model(with_fixed(model, asked.fix))
     with naming_file(loaded):
         result, report = to_qoperator(loaded)
     save_model(result, output)
@@ -160,7 +166,7 @@ def _to_qoperator(model: Path, output: Path, asked: _Asked) -> Export:
 
 def _to_program(model: Path, output: Path, asked: _Asked) -> Export:
     program = InferenceSession(
-        model,
+        fixed_source(model, asked.fix),
         runtime="reference",
         profile=asked.profile,
         integer_only=asked.integer_only,
@@ -186,9 +192,9 @@ class Form:
 
 
 FORMS: Final[Mapping[str, Form]] = {
-    "tflite": Form(_to_tflite, ".tflite", ("inputs", "outputs", "shapes")),
-    "qoperator": Form(_to_qoperator, ".onnx", ()),
-    "program": Form(_to_program, ".c8p", ("shapes", "profile", "integer_only")),
+    "tflite": Form(_to_tflite, ".tflite", ("inputs", "outputs", "shapes", "fix")),
+    "qoperator": Form(_to_qoperator, ".onnx", ("fix",)),
+    "program": Form(_to_program, ".c8p", ("shapes", "profile", "integer_only", "fix")),
 }
 """Value of ``to`` → how it is written."""
 
@@ -207,6 +213,7 @@ def _check_fits(asked: _Asked, to: str, form: Form) -> None:
         "shapes": parameter("shapes"),
         "profile": parameter("profile"),
         "integer_only": parameter("integer_only"),
+        "fix": parameter("fix"),
     }
     for name, value in asked._asdict().items():
         if value and name not in form.options:

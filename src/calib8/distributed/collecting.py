@@ -54,6 +54,7 @@ def collect(
     batch: int | None = None,
     skip_bad: bool = False,
     example_inputs: object = None,
+    fix: Mapping[str, Any] | None = None,
     progress: ShownProgress = None,
     **words: Unpack[ClusterWords],
 ) -> Statistics:
@@ -68,7 +69,7 @@ def collect(
             every machine sees under this path.
         column: of a dataset: the column that holds the samples, encoded pictures or arrays; None: the only
             one that could be meant, or those that ``input_map`` names.
-        preprocess, input_map, transform, keep_float, batch, example_inputs: see ``calib8.calibrate``.
+        preprocess, input_map, transform, keep_float, batch, example_inputs, fix: see ``calib8.calibrate``.
         samples: at most so many, evenly spaced; not of a ``ray.data.Dataset``, which has ``limit``.
         shapes: input name → sizes, where neither the model nor the preprocessing say them.
         skip_bad: pass over pictures that cannot be decoded.
@@ -84,6 +85,7 @@ def collect(
     gatherer = Gatherer(
         as_model(model, example_inputs), preprocess=preprocess, keep_float=keep_float, shapes=shapes,
         input_map=input_map, transform=transform, skip_bad=skip_bad, batch=batch, threads=choice.threads,
+        fix=fix,
     )  # fmt: skip
     found = gathered(gatherer, dataset, choice, column, samples, callback_of(progress))
     return statistics_of(found, str(dataset) if isinstance(dataset, str | os.PathLike) else "dataset")

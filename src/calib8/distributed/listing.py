@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from calib8.calibration.gatherer import Gatherer
 from calib8.data.arrays import rows_per_batch
 from calib8.data.fit import fit_preprocess
-from calib8.data.images import image_files
+from calib8.data.images import IMAGES
 from calib8.data.items import Items
 from calib8.data.parquet_rows import row_count
 from calib8.data.places import Place, place_of
@@ -164,7 +164,7 @@ def _part_name(part: Part) -> str:
 
 def _pictures(place: Path) -> tuple[Path, list[str]]:
     if place.is_dir():
-        return place, image_files(place)
+        return place, IMAGES.below(place)
     check_file(place, "Give a folder of pictures, an .npz or an .npy", DataError)
     return place.parent, [place.name]
 

@@ -33,6 +33,7 @@ from calib8.distributed.passes import check_node_labels, quiet_rows
 from calib8.distributed.run import Run, plain_errors, rows_of_user
 from calib8.distributed.works import Finding
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 from calib8.progress import Progress
 from calib8.requests import requested, takes_words_of
 from calib8.tensors import TensorSpec
@@ -88,6 +89,9 @@ class OnRay(OpenableData):
 def _first_of(data: OnRay, inputs: Sequence[TensorSpec], reading: Reading) -> Dataset:
     """The dataset as one process reads it; of a ``ray.data.Dataset`` some of the first rows."""
     source = data.data
+    if reading.framing is not None:
+        problem = "are WAV files, whose frames are cut by one machine alone"
+        raise UsageError(str(source), problem, f"Leave out {parameter('ray')}, or give arrays (.npz)")
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "map_batches"):
             problem = f"are of type {type(source).__name__}: no dataset of Ray, and no path"

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from calib8.program.ops.cells import Recurrent
 from calib8.program.ops.floats import Float
 from calib8.program.ops.instruction import Instruction
 from calib8.program.rules import Profile
@@ -78,6 +79,11 @@ class Program:
     def float_instructions(self) -> tuple[Float, ...]:
         """Those that ONNX Runtime runs."""
         return tuple(step for step in self.instructions if isinstance(step, Float))
+
+    @property
+    def float_gates(self) -> tuple[str, ...]:
+        """Recurrent layers whose products are integers, and whose gates and states are float32."""
+        return tuple(step.name for step in self.instructions if isinstance(step, Recurrent))
 
     @property
     def float_reasons(self) -> dict[str, str]:

@@ -92,8 +92,9 @@ def diagnose(
             ranges = RangeChoice(
                 basis.method, basis.percent, power_of_two=basis.power_of_two, ranges=dict(basis.ranges)
             )
+            same = replace(reading, preprocess=diagnosis.preprocess, framing=diagnosis.framing)
             made = pipeline.calibrate(
-                fp32, _calibrating(replace(reading, preprocess=diagnosis.preprocess)), ranges=ranges,
+                fp32, _calibrating(same), ranges=ranges,
                 target=TargetChoice(basis.target, basis.activations), keep_float=basis.keep_float,
                 task=purpose, progress=watching,
             )  # fmt: skip

@@ -191,6 +191,7 @@ class Treatment:
             "task": self.purpose.task,
             "branches": self.purpose.branches,
             "preprocess": preprocess,
+            "framing": self.diagnosis.framing,
         }
         given = {name: value for name, value in said.items() if value}
         return {**found, "repair": wish.repairs or ("none",), **given}

@@ -33,7 +33,9 @@ ENOUGH_DB: Final = 30.0
 CLASSES_DB: Final = 20.0
 
 FOR_SPOTS: Final[Mapping[Kind, float]] = {"ctc": GOOD_DB}
-FOR_FLOATS: Final[Mapping[Kind, float]] = {"ctc": GOOD_DB, "logits": CLASSES_DB, "probabilities": CLASSES_DB}
+FOR_FLOATS: Final[Mapping[Kind, float]] = {
+    "ctc": GOOD_DB, "logits": CLASSES_DB, "probabilities": CLASSES_DB, "decisions": CLASSES_DB
+}  # fmt: skip
 """What a kind needs; others need ``ENOUGH_DB``."""
 
 

@@ -102,6 +102,8 @@ def answer_of(
         order = np.argsort(-shares, kind="stable")[:BEST]
         lines = tuple(f"class {number}: {100.0 * shares[number]:.1f} %" for number in order if shares[number])
         return Answer(lines, mask="" if pixels is None or not read.any() else _blended(pixels, read))
+    if judge.task == "speech":
+        return Answer((", ".join("yes" if one else "no" for one in read)[:120],))
     if judge.task == "ctc":
         return Answer((f"{read}"[:120],))
     return Answer()

@@ -211,7 +211,7 @@ def _same(judge: AnyJudge, expected: Any, found: Any) -> bool | None:
     """Whether both models answer the same, as far as an answer is the same or not."""
     if judge.task == "classify":
         return bool(expected[0] == found[0])
-    if judge.task == "ctc":
+    if judge.task in ("ctc", "speech"):
         return bool(expected == found)
     if judge.task == "detect":
         record = judge.compare(found, judge.as_truth(expected))

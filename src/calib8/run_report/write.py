@@ -17,7 +17,7 @@ from calib8.analysis.model_pair import Model
 from calib8.analysis.runtimes import is_float_model
 from calib8.calibration.streaming import opened_for
 from calib8.data.fed import Fed, fed_from
-from calib8.data.reading import NOTHING_READ, Reading, SampleWords
+from calib8.data.reading import NOTHING_READ, Reading, SampleWords, framed_as_stored
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import Calib8Error, UsageError
 from calib8.files import atomic_output
@@ -40,7 +40,7 @@ from calib8.run_report.page import page
 from calib8.run_report.page_path import check_page
 from calib8.run_report.side_by_side import SideBySide, side_by_side
 from calib8.run_report.told import RunReport
-from calib8.session.stored_preprocess import stored_preprocess
+from calib8.session.stored_preprocess import stored_framing, stored_preprocess
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tasks.verdict import unjudged
 from calib8.tflite.magic import claims_to_be_tflite, is_tflite_name
@@ -124,6 +124,7 @@ class Asked:
         original = load_model(with_fixed(inputs_of, reading.fix))
         if reading.preprocess is None:
             reading = replace(reading, preprocess=stored_preprocess(stored_in))
+        reading = framed_as_stored(reading, lambda: stored_framing(stored_in))
         return opened_for(original, replace(reading, labels=None))
 
     def seen(

@@ -257,16 +257,15 @@ class InferenceSession(Streaming):
             results: as for ``run_into``; None: new arrays.
 
         Returns:
-            A run with memory of its own; its ``run()`` runs the model once.
+            A run with memory of its own; its ``run()`` runs the model once. Of a model with states it is a
+            stream of its own (``BoundStream``), which begins with the state that the session has now.
 
         Raises:
             DataError: as for ``run_into``, or inputs that would have to be copied.
             ModelError: as for ``run``.
-            UsageError: the session carries states, which would have to be fed again after every run.
         """
         if self._stream is not None:
-            cure = "Use run or run_into; or open it with state={} and bind the states too"
-            raise UsageError(self.name, "carries states from run to run, and bound arrays stay", cure)
+            return self._stream.bind(input_feed, results)
         feeds = fitting_feeds(self.name, self.inputs, input_feed)
         check_bindable(self.name, input_feed)
         prepared = self._ready_for(feeds).prepared

@@ -22,6 +22,8 @@ import numpy.typing as npt
 from calib8.engine.plan import PlanState
 from calib8.errors import DataError, UsageError
 from calib8.forks import ForkLock
+from calib8.session.bound import check_bindable
+from calib8.session.bound_stream import BoundStream
 from calib8.session.ports import Array, NodeArg, fitting_feeds, fitting_results, node_arg
 from calib8.session.prepared import Prepared
 from calib8.tensors import TensorSpec, shape_text, state_sizes
@@ -128,6 +130,40 @@ class Stream:
             call.prepared.run_into(call.feeds, arrays)
             self._values = new
 
+    def bind(
+        self,
+        input_feed: Mapping[str, Array],
+        results: Mapping[str, Array] | Sequence[Array] | None = None,
+    ) -> BoundStream:
+        """Runs with these very arrays, as ``InferenceSession.bind``: a stream of its own.
+
+        Args:
+            input_feed: an array per input that is no state, aligned and C-contiguous.
+            results: as for ``run_into``; None: new arrays.
+
+        Returns:
+            What runs the next frame; it begins with the state that this stream has now.
+
+        Raises:
+            DataError: as for ``run_into``, or inputs that would have to be copied.
+        """
+        states, written = self._states, {output: state for state, output in self._states.pairs.items()}
+        with self._lock:
+            call = self._call(input_feed)
+        check_bindable(states.name, input_feed)
+        outputs, sizes = call.prepared.outputs, {name: a.shape for name, a in call.feeds.items()}
+        feeds = {n: np.array(a, order="C") if n in states.pairs else a for n, a in call.feeds.items()}
+        given = [spec for spec in outputs if spec.name not in written]
+        if results is None:
+            results = [np.empty(spec.shape or (), spec.dtype) for spec in given]  # type: ignore[arg-type]
+        own = fitting_results(states.name, given, results, call.feeds)
+        new = {state: np.empty_like(feeds[state]) for state in states.pairs}
+        rest = iter(own)
+        arrays = [new[written[s.name]] if s.name in written else next(rest) for s in outputs]
+        first = _initial(call.prepared.states, states.carried, sizes)
+        run = call.prepared.bound(feeds, arrays)
+        return BoundStream(states.name, states.carried, feeds, own, new, first, run)
+
     def reset(self) -> None:
         """The next frame is the first of a new stream; it may have other sizes."""
         with self._lock:
@@ -204,6 +240,11 @@ class Streaming(ABC):
         """
         self._own_stream()
         return Stream(self._states, self._prepared_for)
+
+    @property
+    def every_input(self) -> tuple[TensorSpec, ...]:
+        """All inputs of the model, those that are carried too."""
+        return self._states.inputs
 
     def get_states(self) -> list[NodeArg]:
         """The inputs that are carried from run to run; none for most models."""

@@ -2,6 +2,7 @@
 
 scores, objectness    of the entries that FP32 or INT8 puts above ``FOUND``: the share that both do, of FP32's
                       and of INT8's; and the share of places whose best class is the same
+decisions             share of numbers on the same side of the threshold
 logits, probabilities share of samples whose best class is the same
 embedding             mean cosine
 map                   IoU of what lies above the middle, or of the best classes
@@ -196,6 +197,14 @@ def _string(steps: Array, blank: int) -> list[int]:
     return [int(name) for name in steps[changes] if name != blank]
 
 
+def _decisions(pairs: Pairs) -> Kept:
+    low, high = min(left.min() for left, _ in pairs), max(left.max() for left, _ in pairs)
+    threshold = 0.5 if low >= 0.0 and high <= 1.0 else 0.0
+    same = sum(int(np.sum((left > threshold) == (right > threshold))) for left, right in pairs)
+    count = sum(left.size for left, _ in pairs)
+    return Kept(same / count, f"{share_of(same / count, count)} of the decisions are as before", count)
+
+
 _WAYS: Final[Mapping[Kind, Callable[[Pairs], Kept]]] = {
     "scores": _scores,
     "objectness": _scores,
@@ -204,4 +213,5 @@ _WAYS: Final[Mapping[Kind, Callable[[Pairs], Kept]]] = {
     "embedding": _cosines,
     "map": _maps,
     "ctc": _lines,
+    "decisions": _decisions,
 }

@@ -11,7 +11,7 @@ from calib8.tasks.grid import FORMS
 
 Kind: TypeAlias = Literal[
     "boxes", "scores", "objectness", "mask-coefficients", "masks", "map", "keypoints", "logits",
-    "probabilities", "embedding", "ctc", "unused", "other",
+    "probabilities", "embedding", "ctc", "decisions", "signal", "unused", "other",
 ]  # fmt: skip
 """boxes              four numbers per place: corners, or middle and size, or distances; an angle too
 scores             how sure it is of each class, per place
@@ -24,11 +24,13 @@ logits             one per class, before Softmax
 probabilities      one per class
 embedding          a vector that is compared with others by its direction
 ctc                characters times steps of time
+decisions          how sure it is that something is heard in a frame, each number by itself
+signal             a frame of sound, or factors of its spectrum
 unused             tells nothing of its own, such as the score of the background: it is not judged
 other              not known
 """
 
-Task: TypeAlias = Literal["detect", "segment", "classify", "embed", "ctc", "keypoints"]
+Task: TypeAlias = Literal["detect", "segment", "classify", "embed", "ctc", "keypoints", "speech", "enhance"]
 
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 TASK_NAMES: Final[tuple[Task, ...]] = get_args(Task)
@@ -40,6 +42,8 @@ NEEDS: Final[Mapping[Task, tuple[frozenset[Kind], ...]]] = {
     "embed": (frozenset({"embedding"}),),
     "ctc": (frozenset({"ctc"}),),
     "keypoints": (frozenset({"keypoints"}),),
+    "speech": (frozenset({"decisions"}),),
+    "enhance": (frozenset({"signal"}),),
 }
 """The branches that a task needs; several sets: one of them."""
 

@@ -57,6 +57,10 @@ it."""
 BOXES: Final = (25.0, 15.0)
 """dB of coordinates over the whole picture: 6 % and 18 % of their size; at 18 % boxes miss IoU 0.5."""
 
+HEARD: Final = (0.98, 0.9)
+"""Of decisions per frame: one in fifty lies at the border of a word, and what listens waits for more than one
+frame; where it is one in ten, words are cut."""
+
 SIGNALS: Final = (20.0, 10.0)
 """dB of all else: a hundredth and a tenth of the energy is noise. Detectors with 20 dB of scores and more
 kept 95 to 99 % of their objects, with 10 dB 75 %; classifiers with 20 dB 95 % of their classes."""
@@ -71,6 +75,7 @@ LIMITS: Final[Mapping[Kind, Limits]] = {
     "logits": CLASSES,
     "probabilities": CLASSES,
     "ctc": FOUND_AGAIN,
+    "decisions": HEARD,
     "embedding": COSINES,
     "map": OVERLAPS,
     "boxes": BOXES,
@@ -92,6 +97,9 @@ FIGURE_LIMITS: Final[Mapping[str, Limits]] = {
     "oks": POINTS,
     "found": FOUND_AGAIN,
     "agreement": CLASSES,
+    "decisions": HEARD,
+    "sqnr_db": SIGNALS,
+    "si_sdr_db": SIGNALS,
 }
 """Of the figures of judges (``calib8.tasks.judges.interface.FIGURES``)."""
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from calib8.errors import UsageError
+from calib8.model.states import states_of
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.composition import Size, shape_of
 from calib8.tasks.detections import chosen_rows, in_one_output, in_several_outputs
@@ -58,7 +59,8 @@ def meaning_of(
     if wanted == "detect" and not fits(wanted, found):
         found = _with_shaped_grids(found, seen, picture)
     if wanted is not None:
-        found = as_task(wanted, found, seen, left_open=left_open)
+        states = states_of(model, None).values()
+        found = as_task(wanted, found, seen, left_open=left_open, states=states)
     told = grouped(found)
     named = wanted is not None and fits(wanted, found)
     return Meaning(

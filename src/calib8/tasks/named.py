@@ -8,7 +8,7 @@ grid               of a raw grid of anchors (``raw_grids``) its form takes the p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -38,6 +38,8 @@ NEEDED: Final[Mapping[Task, str]] = {
     "ctc": f"Name the characters, {_such_as('ctc')}: an output [N, T, C] or [T, N, C]",
     "keypoints": f"Name the points, {_such_as('keypoints')}: coordinates [N, K, 2], [N, K, 3] or [N, 2·K], "
     f"or a map of each point, [N, K, H, W] of at least {COARSEST} rows and columns",
+    "speech": f"Name the numbers that decide, {_such_as('decisions')}",
+    "enhance": f"Name the signal, {_such_as('signal')}",
 }
 """What has to be there for a task, and how to say it."""
 
@@ -204,7 +206,12 @@ def _cut_again(one: Seen, own: Sequence[Found], named: Sequence[Found]) -> list[
 
 
 def as_task(
-    task: Task, found: Sequence[Found], seen: Sequence[Seen], *, left_open: bool = False
+    task: Task,
+    found: Sequence[Found],
+    seen: Sequence[Seen],
+    *,
+    left_open: bool = False,
+    states: Collection[str] = (),
 ) -> list[Found]:
     """What was found, read as the task asks where it leaves that open.
 
@@ -216,6 +223,7 @@ def as_task(
         found, seen: what the graph shows.
         left_open: outputs that cannot be read so stay what they are, unless the graph is sure of another
             task.
+        states: outputs that are read again with the next frame: they are not what the network is for.
 
     Raises:
         UsageError: nothing can be read so.
@@ -227,7 +235,9 @@ def as_task(
     known = ("named",) if other is None else ("named", "sure", "likely")
     for maps in (False, True):  # coordinates come before maps
         read = [
-            one if one.sureness in known else _read_as(task, one, outputs[one.piece.output], maps=maps)
+            one
+            if one.sureness in known or one.piece.output in states
+            else _read_as(task, one, outputs[one.piece.output], maps=maps)
             for one in found
         ]
         if fits(task, read):
@@ -261,10 +271,13 @@ def _read_as(task: Task, one: Found, seen: Seen, *, maps: bool) -> Found:
         return one
     vector = seen.rank >= 2 and all(size == 1 for size in seen.sizes[2:]) and seen.sizes[1] != 1
     scoring = seen.whole.nature in ("sigmoid", "softmax")
+    single = seen.rank >= 1 and all(size == 1 for size in seen.sizes[1:])
     may: dict[Task, tuple[bool, Kind]] = {
         "classify": (vector, "probabilities" if scoring else "logits"),
         "embed": (vector, "embedding"),
         "ctc": (seen.rank == 3, "ctc"),
+        "speech": (scoring or single, "decisions"),
+        "enhance": (seen.rank >= 2 and not single, "signal"),
         "segment": (seen.rank in (3, 4) and not vector, "map"),
         "keypoints": (_holds_maps(seen.sizes) if maps else _holds_points(seen.sizes), "keypoints"),
     }

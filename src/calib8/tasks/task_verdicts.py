@@ -46,6 +46,8 @@ _TASKS: Final[Mapping[Kind, str]] = {
     "ctc": "ctc",
     "logits": "classify",
     "probabilities": "classify",
+    "decisions": "speech",
+    "signal": "enhance",
 }
 """Kinds that a judge reads alone."""
 
@@ -328,6 +330,27 @@ def _same_classes(figures: Mapping[str, float], count: int) -> _Judged:
     return _Judged(figures, count, text, {"agreement": 1.0 / count})
 
 
+def _heard(kept: Records) -> _Judged:
+    """Decisions per frame."""
+    count = len(kept.records)
+    if count < FEWEST:
+        return _too_few(count, "of the frames")
+    figures = kept.judge.figures(kept.records)
+    text = f"{share_of(figures['decisions'], count)} of the frames are decided as FP32 decides them"
+    for name, words in (("missed", "of FP32's yes are missed"), ("made_up", "of its no are made up")):
+        text += f", {percent(figures[name], 1)} {words}" if name in figures else ""
+    return _Judged(figures, count, text, {"decisions": 1.0 / count})
+
+
+def _signals(kept: Records) -> _Judged:
+    """Frames of sound."""
+    figures = kept.judge.figures(kept.records)
+    if not figures:
+        return _Judged({}, 0, "FP32's signal is zero in these samples")
+    text = f"SQNR {figures['sqnr_db']:.1f} dB, SI-SDR {figures['si_sdr_db']:.1f} dB beside FP32's signal"
+    return _Judged(figures, len(kept.records), text)
+
+
 _WAYS: Final[Mapping[str, Callable[[Records], _Judged]]] = {
     "detect": _objects,
     "keypoints": _points,
@@ -335,4 +358,6 @@ _WAYS: Final[Mapping[str, Callable[[Records], _Judged]]] = {
     "embed": _vectors,
     "ctc": _lines,
     "classify": _classes,
+    "speech": _heard,
+    "enhance": _signals,
 }

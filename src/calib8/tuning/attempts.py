@@ -103,7 +103,7 @@ class Attempts:
         held, needed = trial.figures.counted, units_needed(self._promise.value)
         if held is None or held >= needed:
             return
-        what = "lines" if self._promise.kind == "lines" else "boxes"
+        what = {"lines": "lines", "decisions": "frames"}.get(self._promise.kind, "boxes")
         most = self._promise.shown(counted_bound(1.0, held))
         enough = f"{needed:.0f} are needed" if math.isfinite(needed) else "no number of them is enough"
         self.notes.append(

@@ -18,6 +18,7 @@ from calib8.analysis.asked_judges import pictures_of
 from calib8.analysis.evaluate import class_scores, other_network
 from calib8.analysis.runtimes import ONNXRUNTIME, Settings, open_own
 from calib8.autorange.check import Outputs
+from calib8.calibration.own_states import OwnStates
 from calib8.data.batches import Batch, batches
 from calib8.data.finite import finite_only
 from calib8.data.samples import Dataset
@@ -241,11 +242,14 @@ class Judge:
             Calib8Error: it cannot be run, a sample cannot be read, or the data lack what the promise needs.
         """
         session, seen, varying = self._opened(model), _Seen(), Varying()
+        stream = self._dataset.stream
+        own = None if stream is None else OwnStates(stream, session.run)
         counter = SampleCounter("judging", self._dataset.count, self._progress)
         with closing(finite_only(batches(self._dataset, 1, self._threads))) as pieces:
             for index, piece in enumerate(pieces):
                 expected = self._expected(index, piece)
-                self._add(seen, expected, session.run(piece.inputs), piece, session)
+                outputs = session.run(piece.inputs if own is None else own.inputs(piece))
+                self._add(seen, expected, outputs, piece, session)
                 varying.add(expected)
                 counter(len(piece.names))
         if varying.never:

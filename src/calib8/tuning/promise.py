@@ -4,7 +4,7 @@ agreement   share of samples whose best class is the float model's, in percent; 
 drop        top-1 of the float model less that of the int8 one, in percentage points; at most
 sqnr        10 log10( Σ r² / Σ (r − y)² ) over all float outputs, in dB; at least
 
-of a task, see calib8.tasks.judges, all of them 0 … 1 and at least (``score``: any number):
+of a task, see calib8.tasks.judges, all of them 0 … 1 and at least (``si_sdr``: dB, ``score``: any number):
 
 map_ratio   mean average precision over that of the float model; labels, else its boxes are the truth
 recall      share of the float model's boxes that are found
@@ -13,6 +13,8 @@ iou         mean IoU of masks with the float model's
 cosine      mean cosine of embeddings with the float model's
 lines       share of samples with the float model's line of text
 oks         mean similarity of keypoints with the float model's
+decisions   share of frames with the float model's decision
+si_sdr      scale-invariant ratio of the float model's signal to the difference from it, in dB
 score       mean of what a function of the user says
 """
 
@@ -28,8 +30,9 @@ from calib8.parameters import parameter
 from calib8.requests import Request
 
 Kind: TypeAlias = Literal[
-    "agreement", "drop", "sqnr", "map_ratio", "recall", "precision", "iou", "cosine", "lines", "oks", "score"
-]
+    "agreement", "drop", "sqnr", "map_ratio", "recall", "precision", "iou", "cosine", "lines", "oks",
+    "decisions", "si_sdr", "score",
+]  # fmt: skip
 
 PARAMETERS: Final[dict[Kind, str]] = {
     "agreement": "min_agreement",
@@ -42,6 +45,8 @@ PARAMETERS: Final[dict[Kind, str]] = {
     "cosine": "min_cosine",
     "lines": "min_lines",
     "oks": "min_oks",
+    "decisions": "min_decisions",
+    "si_sdr": "min_si_sdr",
     "score": "min_score",
 }
 
@@ -55,6 +60,8 @@ TASK_OF: Final[dict[Kind, str]] = {
     "cosine": "embed",
     "lines": "ctc",
     "oks": "keypoints",
+    "decisions": "speech",
+    "si_sdr": "enhance",
 }
 """Which task a promise is about."""
 
@@ -74,6 +81,8 @@ _LIMITS: Final[dict[Kind, tuple[float, float, str, str]]] = {
     "cosine": _PART,
     "lines": _PART,
     "oks": _PART,
+    "decisions": _PART,
+    "si_sdr": (0.0, HIGHEST_DB, "dB", "Give decibels, such as 25"),
     "score": (-math.inf, math.inf, "", "Give a number"),
 }
 
@@ -88,6 +97,8 @@ _NOUNS: Final[dict[Kind, str]] = {
     "cosine": "cosine",
     "lines": "equal lines",
     "oks": "OKS",
+    "decisions": "equal decisions",
+    "si_sdr": "SI-SDR",
     "score": "score",
 }
 
@@ -131,7 +142,7 @@ class Promise:
 
     def shown(self, figure: float) -> str:
         """A figure with its unit, such as ``99.50 %``."""
-        return f"{figure:.4f}" if self.by_task else f"{figure:.2f} {self.unit}"
+        return f"{figure:.2f} {self.unit}" if self.unit else f"{figure:.4f}"
 
     @property
     def text(self) -> str:
@@ -154,6 +165,8 @@ class Promises(Request):
             boxes found that the float model has as well.
         min_iou, min_cosine, min_lines, min_oks: of masks, embeddings, lines of text and keypoints, 0 … 1, all
             beside the float model.
+        min_decisions: of decisions per frame, 0 … 1, beside the float model.
+        min_si_sdr: SI-SDR in dB of a signal beside the float model's.
         min_score: mean of the user's own judge.
 
     Raises:
@@ -171,6 +184,8 @@ class Promises(Request):
     min_cosine: float | None = None
     min_lines: float | None = None
     min_oks: float | None = None
+    min_decisions: float | None = None
+    min_si_sdr: float | None = None
     min_score: float | None = None
 
     def __post_init__(self) -> None:
@@ -207,6 +222,8 @@ class PromiseWords(TypedDict, total=False):
     min_cosine: float | None
     min_lines: float | None
     min_oks: float | None
+    min_decisions: float | None
+    min_si_sdr: float | None
     min_score: float | None
 
 
@@ -219,7 +236,7 @@ def _check_value(promise: Promise) -> None:
         problem = f"no model can have that: it must be in {low:g} … {high:g} {unit}".rstrip()
         raise UsageError(subject, problem, cure)
     nothing = high if promise.kind == "drop" else low
-    if promise.value == nothing and promise.kind != "sqnr":
+    if promise.value == nothing and promise.kind not in ("sqnr", "si_sdr"):
         raise UsageError(subject, "promises nothing: any model will do", cure)
     if promise.kind == "agreement" and 0.0 < promise.value <= 1.0:
         problem = f"would be {promise.value:g} %: an agreement is given in per cent"

@@ -29,7 +29,7 @@ from calib8.tasks.truths import Pictures, Truths, read_truths
 from calib8.tuning.group_bounds import counted_bound, jackknife_bound, mean_of
 from calib8.tuning.promise import PARAMETERS, TASK_OF, Kind, Promise
 
-_KEPT: Final = ("detect", "keypoints", "ctc")
+_KEPT: Final = ("detect", "keypoints", "ctc", "speech")
 """Tasks whose truths are small: those of all samples stay in memory."""
 
 _LOOKED_AT: Final = 32
@@ -337,6 +337,11 @@ def _lines(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
     return value, min(bound, counted_bound(value, _COUNTED["lines"](records)))
 
 
+def _decisions(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
+    value, bound = _named("decisions")(records, figure)
+    return value, min(bound, counted_bound(value, _COUNTED["decisions"](records)))
+
+
 def _recall(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
     value, bound = _named("recall")(records, figure)
     return value, min(bound, counted_bound(value, _COUNTED["recall"](records)))
@@ -375,6 +380,7 @@ _COUNTED: Final[dict[Kind, Callable[[Sequence[Any]], int]]] = {
     "map_ratio": _true_boxes,
     "recall": lambda records: sum(one.coded.truths for one in records),
     "lines": len,
+    "decisions": len,
 }
 """Promise → what the samples hold of what it counts, the same for all int8 models."""
 
@@ -386,6 +392,8 @@ _TOLD: Final[dict[Kind, Callable[[Sequence[Any], _Figure], tuple[float, float]]]
     "iou": _named("miou"),
     "cosine": _named("cosine"),
     "lines": _lines,
+    "decisions": _decisions,
+    "si_sdr": _named("si_sdr_db"),
     "oks": _named("oks"),
     "score": _of_judge,
 }

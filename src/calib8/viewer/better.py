@@ -14,7 +14,7 @@ from calib8.tasks.judges.interface import FIGURES
 from calib8.tasks.limits import badness
 from calib8.viewer.pair import MEASURED, amount, other_samples
 
-SMALLER_IS_BETTER: Final = frozenset({FIGURES["character_error"][0]})
+SMALLER_IS_BETTER: Final = frozenset(FIGURES[name][0] for name in ("character_error", "missed", "made_up"))
 
 _JUDGED: Final = frozenset(noun for noun, _ in FIGURES.values())
 _SQNR: Final = "SQNR of "

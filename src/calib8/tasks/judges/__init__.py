@@ -1,1 +1,1 @@
-"""Judges of tasks: detections, masks, embeddings, lines of text, keypoints, classes; one file each."""
+"""Judges of tasks, a file each: boxes, masks, embeddings, text, keypoints, classes, decisions, signals."""

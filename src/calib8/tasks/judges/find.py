@@ -14,6 +14,7 @@ from calib8.parameters import entry, one_of, parameter
 from calib8.tasks.branches import Meaning, Sureness
 from calib8.tasks.judges.classes import find_class_judge
 from calib8.tasks.judges.ctc import find_ctc
+from calib8.tasks.judges.decisions import find_speech
 from calib8.tasks.judges.decode_points import find_point_head
 from calib8.tasks.judges.detections import DetectionJudge
 from calib8.tasks.judges.embeddings import find_embedding
@@ -22,6 +23,7 @@ from calib8.tasks.judges.interface import TASKS, Array, Judge
 from calib8.tasks.judges.keypoints import KeypointJudge
 from calib8.tasks.judges.masks import MaskJudge, find_mask_head
 from calib8.tasks.judges.named_places import check_whole
+from calib8.tasks.judges.signals import find_signal
 from calib8.tasks.kinds import Kind
 
 AnyJudge = Judge[Any, Any, Any]
@@ -32,6 +34,8 @@ _KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
     "ctc": ("ctc",),
     "classify": ("logits", "probabilities"),
     "keypoints": ("keypoints",),
+    "speech": ("decisions",),
+    "enhance": ("signal",),
 }
 """Task → kinds of the one output that its judge reads."""
 
@@ -93,6 +97,12 @@ def find_judge(
     if task == "ctc":
         lines = find_ctc(names, outputs)
         return replace(lines, output=places[lines.output])
+    if task == "speech":
+        heard = find_speech(names, outputs)
+        return replace(heard, output=places[heard.output])
+    if task == "enhance":
+        signal = find_signal(names, outputs)
+        return replace(signal, output=places[signal.output])
     classes = find_class_judge(names, outputs)
     return replace(classes, output=places[classes.output])
 

@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 Truth = TypeVar("Truth")
 Record = TypeVar("Record")
 
-TASKS: Final = ("detect", "segment", "classify", "embed", "ctc", "keypoints")
+TASKS: Final = ("detect", "segment", "classify", "embed", "ctc", "keypoints", "speech", "enhance")
 """Names of the tasks."""
 
 
@@ -59,6 +59,11 @@ FIGURES: Final[dict[str, tuple[str, bool]]] = {
     "agreement": ("agreement", True),
     "top1": ("top-1", True),
     "top5": ("top-5", True),
+    "decisions": ("decisions", True),
+    "missed": ("missed", True),
+    "made_up": ("made up", True),
+    "sqnr_db": ("signal SQNR dB", False),
+    "si_sdr_db": ("SI-SDR dB", False),
     "score": ("score", False),
     "least_score": ("least score", False),
 }
