@@ -6,8 +6,9 @@
     PReLU slopes   float16
     the rest       constants keep their type, and get the scale 0
 
-Before that some operators hand their scale back (``handed_back``). What differs from the tool: weights of a
-Deconvolution have one scale per index of axis 0, which is an input channel, and the tool leaves the codes of
+Before that some operators hand their scale back (``handed_back``). What differs from the tool: constants that
+an Eltwise adds or multiplies are int8 codes with a scale, where the tool leaves floats that its runtime takes
+for codes; weights of a Deconvolution have one scale per index of axis 0, which is an input channel, and the tool leaves the codes of
 the bias, and of some of its scales, what was in memory; here they are those of the first output channels.
 Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
 """
@@ -22,6 +23,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.coded_array import CodedArray
 from calib8.errors import TableError, UnsupportedModelError
 from calib8.tmfile.graph import Graph, Node, Quantization, Tensor
 from calib8.tmfile.kinds import LAYERS, kind
@@ -31,6 +33,11 @@ LARGEST: Final = np.float32(127)
 HANDS_BACK: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Clip"})
 """Operators whose result takes its scale back to what they read; so do max pools and ReLU without a slope,
 and Slice for what lies right before it."""
+
+MEETS: Final = frozenset({"Eltwise", "Maximum", "Minimum", "Mean", "AddN"})
+"""Operators of several tensors that meet each other."""
+
+NONE: Final[Mapping[str, CodedArray]] = {}
 
 MADE_BY_TENGINE: Final = 1
 """What the tool writes as the format that a model came from."""
@@ -67,18 +74,23 @@ class Coded:
     layers: tuple[CodedLayer, ...]
 
 
-def in_codes(graph: Graph, scales: Mapping[str, float], name: str = "model") -> Coded:
+def in_codes(
+    graph: Graph, scales: Mapping[str, float], name: str = "model", *,
+    constants: Mapping[str, CodedArray] = NONE, hand_back: bool = True,
+) -> Coded:
     """The model in codes.
 
     Args:
         graph: a float one.
         scales: of every tensor that is an input or computed, by name; above 0.
         name: of the model, for messages.
+        constants: tensor → codes that it has already; others are rounded.
+        hand_back: operators hand their scale back; False: every tensor keeps its own.
 
     Raises:
         UnsupportedModelError: no float model, or one without weights.
         TableError: tensors without a scale, all of them.
-    """
+    """  # fmt: skip
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
     live = [tensor for tensor in graph.tensors if tensor.role in ("var", "input")]
@@ -87,12 +99,14 @@ def in_codes(graph: Graph, scales: Mapping[str, float], name: str = "model") -> 
         problem = f"lacks {len(lacking)} of the {len(live)} tensors of {name}: {', '.join(lacking[:9])}"
         raise TableError("the table of scales", problem, "Calibrate the same model again")
     tensors = list(map(_without_codes, graph.tensors))
-    for place, scale in handed_back(graph, scales).items():
+    for place, scale in (handed_back if hand_back else _as_given)(graph, scales).items():
         tensors[place] = replace(tensors[place], dtype="int8", quantization=_of(scale))
-    layers = [_layer(graph, node, tensors, name) for node in graph.nodes if node.op in LAYERS]
+    layers = [_layer(graph, node, tensors, constants, name) for node in graph.nodes if node.op in LAYERS]
     for node in graph.nodes:
         if node.op == "PReLU":
             _halve(node, tensors, name)
+        if node.op in MEETS:
+            _operands(node, tensors, constants, name)
     made = replace(graph, tensors=tuple(tensors), made_from=MADE_BY_TENGINE)
     return Coded(made, tuple(layers))
 
@@ -103,6 +117,15 @@ def _of(*scales: np.float32) -> Quantization:
 
 def _without_codes(tensor: Tensor) -> Tensor:
     return replace(tensor, quantization=_of(np.float32(0)))
+
+
+def _as_given(graph: Graph, scales: Mapping[str, float]) -> dict[int, np.float32]:
+    """The scale of every input and computed tensor, by place."""
+    return {
+        place: np.float32(scales[tensor.name])
+        for place, tensor in enumerate(graph.tensors)
+        if tensor.role in ("var", "input")
+    }
 
 
 def handed_back(graph: Graph, scales: Mapping[str, float]) -> dict[int, np.float32]:
@@ -169,12 +192,16 @@ def hands_back(node: Node) -> bool:
     return node.op in HANDS_BACK
 
 
-def _layer(graph: Graph, node: Node, tensors: list[Tensor], name: str) -> CodedLayer:
+def _layer(
+    graph: Graph, node: Node, tensors: list[Tensor], constants: Mapping[str, CodedArray], name: str
+) -> CodedLayer:
     """Puts weights and bias of a layer into codes."""
     x, weight = tensors[node.inputs[0]], graph.tensors[node.inputs[1]]
     data = _floats(weight, name)
     rows = data.reshape(data.shape[0], -1)
-    steps = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32) / LARGEST
+    steps = _known_steps(constants.get(weight.name), node, len(rows))
+    if steps is None:
+        steps = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32) / LARGEST
     codes = np.clip(_codes(rows, steps[:, None]), -LARGEST, LARGEST).astype(np.int8)
     tensors[node.inputs[1]] = replace(
         weight, dtype="int8", data=codes.reshape(data.shape), quantization=_of(*steps)
@@ -184,12 +211,38 @@ def _layer(graph: Graph, node: Node, tensors: list[Tensor], name: str) -> CodedL
     if len(node.inputs) < 3:
         return CodedLayer(weight.name, "", steps, bias_steps)
     bias = graph.tensors[node.inputs[2]]
-    values = _floats(bias, name)
-    sums = np.resize(bias_steps, values.size).reshape(values.shape)
-    limits = np.iinfo(np.int32)
-    whole = np.clip(_codes(values, sums).astype(np.float64), limits.min, limits.max).astype(np.int32)
+    whole = _bias_codes(_floats(bias, name), bias_steps, constants.get(bias.name))
     tensors[node.inputs[2]] = replace(bias, dtype="int32", data=whole, quantization=_of(*bias_steps))
     return CodedLayer(weight.name, bias.name, steps, bias_steps)
+
+
+def _known_steps(known: CodedArray | None, node: Node, rows: int) -> Single | None:
+    """Scales of the rows of weights that are codes already; None for scales along another axis."""
+    if known is None or (node.op == "Deconvolution" and known.axis is not None):
+        return None
+    return np.ascontiguousarray(np.broadcast_to(known.scale.astype(np.float32).reshape(-1), (rows,)))
+
+
+def _bias_codes(values: Single, steps: Single, known: CodedArray | None) -> npt.NDArray[np.int32]:
+    """A bias in codes: those that it has, if their scales are these."""
+    if known is not None and np.array_equal(np.broadcast_to(known.scale, steps.shape), steps):
+        return np.broadcast_to(known.values.reshape(-1), (values.size,)).astype(np.int32).reshape(values.shape)
+    sums = np.resize(steps, values.size).reshape(values.shape)
+    limits = np.iinfo(np.int32)
+    return np.clip(_codes(values, sums).astype(np.float64), limits.min, limits.max).astype(np.int32)
+
+
+def _operands(node: Node, tensors: list[Tensor], constants: Mapping[str, CodedArray], name: str) -> None:
+    """Constants that meet a tensor: int8, one scale."""
+    for place in node.inputs:
+        tensor = tensors[place]
+        if tensor.role != "const" or tensor.dtype != "float32":
+            continue
+        data, known = _floats(tensor, name), constants.get(tensor.name)
+        whole = known is not None and known.axis is None and known.values.dtype == np.int8
+        step = np.float32(known.scale) if known is not None and whole else np.abs(data).max() / LARGEST
+        codes = np.clip(_codes(data, np.asarray(step)), -LARGEST, LARGEST).astype(np.int8)
+        tensors[place] = replace(tensor, dtype="int8", data=codes, quantization=_of(np.float32(step)))
 
 
 def _floats(tensor: Tensor, name: str) -> Single:
