@@ -8,8 +8,9 @@
 
 Before that some operators hand their scale back (``handed_back``). What differs from the tool: constants that
 an Eltwise adds or multiplies are int8 codes with a scale, where the tool leaves floats that its runtime takes
-for codes; weights of a Deconvolution have one scale per index of axis 0, which is an input channel, and the tool leaves the codes of
-the bias, and of some of its scales, what was in memory; here they are those of the first output channels.
+for codes; weights of a Deconvolution have one scale per index of axis 0, which is an input channel, and the
+tool leaves the codes of the bias, and of some of its scales, what was in memory; here they are those of the
+first output channels.
 Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
 """
 
@@ -75,8 +76,12 @@ class Coded:
 
 
 def in_codes(
-    graph: Graph, scales: Mapping[str, float], name: str = "model", *,
-    constants: Mapping[str, CodedArray] = NONE, hand_back: bool = True,
+    graph: Graph,
+    scales: Mapping[str, float],
+    name: str = "model",
+    *,
+    constants: Mapping[str, CodedArray] = NONE,
+    hand_back: bool = True,
 ) -> Coded:
     """The model in codes.
 
@@ -226,7 +231,9 @@ def _known_steps(known: CodedArray | None, node: Node, rows: int) -> Single | No
 def _bias_codes(values: Single, steps: Single, known: CodedArray | None) -> npt.NDArray[np.int32]:
     """A bias in codes: those that it has, if their scales are these."""
     if known is not None and np.array_equal(np.broadcast_to(known.scale, steps.shape), steps):
-        return np.broadcast_to(known.values.reshape(-1), (values.size,)).astype(np.int32).reshape(values.shape)
+        return (
+            np.broadcast_to(known.values.reshape(-1), (values.size,)).astype(np.int32).reshape(values.shape)
+        )
     sums = np.resize(steps, values.size).reshape(values.shape)
     limits = np.iinfo(np.int32)
     return np.clip(_codes(values, sums).astype(np.float64), limits.min, limits.max).astype(np.int32)

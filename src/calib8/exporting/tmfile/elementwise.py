@@ -25,6 +25,10 @@ LARGEST: Final = float(np.finfo(np.float32).max)
 """Where a Clip has no limit."""
 
 
+AXES: Final = (3, 4)
+"""Of tensors that an Eltwise takes."""
+
+
 def same(op: str) -> Translate:
     """An operator without options, of all inputs, which have one shape."""
 
@@ -49,9 +53,10 @@ def eltwise(kind: int) -> Translate:
     """A function of one tensor, or of two that meet each other, by its type."""
 
     def add(net: Net, node: ir.Node) -> None:
-        values = list(node.inputs)
+        values, shape = list(node.inputs), net.shape(node.outputs[0])
+        if len(shape) not in AXES:
+            raise NoFormError(f"its tensors have {len(shape)} axes; Tengine's kernel takes 3 or 4")
         if len(values) == 2:
-            shape = net.shape(node.outputs[0])
             if net.shape(values[0]) != shape and (adds(node) or multiplies(node)):
                 values.reverse()
             shapes = [net.shape(value) for value in values]
@@ -77,9 +82,7 @@ def relu(net: Net, node: ir.Node) -> None:
 
 def leaky_relu(net: Net, node: ir.Node) -> None:
     """A slope below 0."""
-    net.write(
-        node, "ReLU", [net.read(node.inputs[0])], negative_slope=float_attribute(node, "alpha", 0.01)
-    )
+    net.write(node, "ReLU", [net.read(node.inputs[0])], negative_slope=float_attribute(node, "alpha", 0.01))
 
 
 def clip(net: Net, node: ir.Node) -> None:

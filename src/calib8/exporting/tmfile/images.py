@@ -1,7 +1,7 @@
 """Pools and other sizes of images, from ONNX to Tengine.
 
 outputs of an axis      flavor 0    1 + (size + 2 p − k) // s
-                        flavor 1    2 + (size + 2 p − k − 1) // s, one less if the last window has padding alone
+                        flavor 1    2 + (size + 2 p − k − 1) // s, one less if the last holds padding alone
 
 p lies before the axis; how much lies behind it follows. Averages of flavor 0 are over the pixels of the image
 alone, those of flavor 1 count padding up to p behind the image.
@@ -74,9 +74,7 @@ def _options(
     }  # fmt: skip
 
 
-def _flavor(
-    node: ir.Node, alg: int, axes: tuple[Sequence[int], ...], pads: Sequence[tuple[int, int]]
-) -> int:
+def _flavor(node: ir.Node, alg: int, axes: tuple[Sequence[int], ...], pads: Sequence[tuple[int, int]]) -> int:
     """The flavor with which Tengine takes as many windows, and averages the same numbers."""
     counted = int_attribute(node, "count_include_pad", 0)
     padded = any(before or after for before, after in pads)

@@ -105,7 +105,11 @@ def gemm(net: Net, node: ir.Node) -> None:
 def mat_mul(net: Net, node: ir.Node) -> None:
     """A product with constant weights, or of two tensors."""
     shapes = [net.shape(value) for value in node.inputs]
-    if node.inputs[1] is not None and node.inputs[1].const_value is not None and list(map(len, shapes)) == [2, 2]:
+    if (
+        node.inputs[1] is not None
+        and node.inputs[1].const_value is not None
+        and list(map(len, shapes)) == [2, 2]
+    ):
         _fully_connected(net, node, net.floats(node.inputs[1]).T, None)
         return
     if len({len(shape) for shape in shapes}) != 1 or not 2 <= len(shapes[0]) <= MOST_AXES:

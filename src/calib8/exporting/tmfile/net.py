@@ -2,8 +2,8 @@
 
     constants, in the order of the model | inputs | nodes, in the order of the model
 
-as Tengine's converter puts them. What a node computes together with the one before it, such as the Relu behind
-a Conv, has the name of the first, as there.
+as Tengine's converter puts them. What a node computes together with the one before it, such as the Relu
+behind a Conv, has the name of the first, as there.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class Net:
 
     def _feed(self, value: ir.Value) -> None:
         if value.dtype is not None and value.dtype != ir.DataType.FLOAT:
-            raise NoFormError(f"the input '{value.name}' is {value.dtype.name.lower()}; Tengine's are float32")
+            raise NoFormError(
+                f"the input '{value.name}' is {value.dtype.name.lower()}; Tengine's are float32"
+            )
         name = value.name or ""
         self._tensors[name] = Tensor(name, self.shape(value), role="input")
         self._inputs.append(name)
@@ -160,9 +162,7 @@ class Net:
         self._constants[name] = value.name or ""
         return name
 
-    def emit(
-        self, base: str, shape: Sequence[int], op: str, inputs: Sequence[str], **options: Option
-    ) -> str:
+    def emit(self, base: str, shape: Sequence[int], op: str, inputs: Sequence[str], **options: Option) -> str:
         """A node on the way, and the tensor that it computes."""
         name = first_free(base, self._taken)
         self._taken.add(name)
@@ -170,14 +170,21 @@ class Net:
         return name
 
     def write(
-        self, node: ir.Node, op: str, inputs: Sequence[str], *, result: ir.Value | None = None,
+        self,
+        node: ir.Node,
+        op: str,
+        inputs: Sequence[str],
+        *,
+        result: ir.Value | None = None,
         **options: Option,
     ) -> None:
         """The node that computes all outputs of an ONNX node, or ``result`` in place of the first of them.
 
         The sizes are those of the outputs; the name is that of the first one, as the converter has it.
         """  # fmt: skip
-        outputs = [value for value in node.outputs if value.name and (value.uses() or value.is_graph_output())]
+        outputs = [
+            value for value in node.outputs if value.name and (value.uses() or value.is_graph_output())
+        ]
         outputs = outputs or [node.outputs[0]]
         named = []
         for number, value in enumerate(outputs):

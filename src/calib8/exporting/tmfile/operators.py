@@ -1,4 +1,4 @@
-"""Which function writes which ONNX op as a Tengine operator: those that its converter writes, where both do."""
+"""Which function writes which ONNX op as a Tengine operator: those of its converter, where that has one."""
 
 from __future__ import annotations
 

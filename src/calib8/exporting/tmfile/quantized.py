@@ -1,4 +1,4 @@
-"""From a QDQ model to the int8 tmfile that has its scales and codes, and from a float one to a float tmfile."""
+"""From a QDQ model to the int8 tmfile that has its scales and codes; from a float one to a float tmfile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 
 import onnx_ir as ir
 
+from calib8.data.fit import image_shapes
+from calib8.data.preprocess import Preprocess
 from calib8.errors import Calib8Error, UnsupportedModelError
 from calib8.exporting.tmfile.codes import Coded, in_codes
 from calib8.exporting.tmfile.net import Made
@@ -15,8 +17,11 @@ from calib8.exporting.tmfile.spread import spread_scales
 from calib8.exporting.tmfile.translate import NONE, tengine_graph
 from calib8.exporting.tmfile.uncoded import CODES_NAME, Uncoded, uncoded
 from calib8.model.fix_sizes import KnownSizes, with_known_sizes
+from calib8.model.graph import graph_inputs
+from calib8.model.metadata import stored_entries
 from calib8.parameters import parameter
 from calib8.program.lower.canonical import canonical_qdq
+from calib8.tensors import checked_sizes
 from calib8.tmfile.graph import Graph
 from calib8.tmfile.kinds import LAYERS
 from calib8.tmfile.write import write_tmfile
@@ -26,9 +31,7 @@ Shapes = Mapping[str, Sequence[int]]
 FREE: Final[Shapes] = {}
 
 
-def float_graph(
-    model: ir.Model, name: str, shapes: Shapes = FREE, names: Mapping[str, str] = NONE
-) -> Graph:
+def float_graph(model: ir.Model, name: str, shapes: Shapes = FREE, names: Mapping[str, str] = NONE) -> Graph:
     """The Tengine graph of a prepared float model.
 
     Args:
@@ -58,7 +61,8 @@ def int8_graph(model: ir.Model, name: str, shapes: Shapes = FREE) -> Coded:
         UnsupportedModelError: another axis is free, other codes, layers or tensors that are left in float, or
             nodes without a form in Tengine; all of one kind are listed.
     """
-    taken = uncoded(_canonical(model, name, shapes), name)
+    sizes, _ = _sizes(model, shapes)
+    taken = uncoded(_canonical(model, name, sizes), name)
     made = tengine_graph(taken.model, name, coded=taken.scales, order=_order(model))
     _refuse_float_layers(made, taken, name)
     known = {made.tensors[value]: scale for value, scale in taken.scales.items() if value in made.tensors}
@@ -116,6 +120,15 @@ def save_int8_tmfile(
         UsageError, UnsupportedModelError: see ``int8_graph``.
         OutputError: the file cannot be written; an old one stays intact.
     """
-    sizes, taken = with_known_sizes(model, shapes, known)
+    sizes, taken = _sizes(model, shapes, known)
     write_tmfile(int8_graph(model, os.fspath(path), sizes).graph, path)
     return taken
+
+
+def _sizes(
+    model: ir.Model, shapes: Shapes, known: Sequence[KnownSizes] = ()
+) -> tuple[dict[str, tuple[int, ...]], tuple[str, ...]]:
+    """Sizes of inputs: given ones, those of the images that the model was made for, known ones."""
+    text = stored_entries(model).get("preprocess")
+    images = image_shapes(graph_inputs(model), None if text is None else Preprocess.from_json(text))
+    return with_known_sizes(model, {**images, **checked_sizes(shapes)}, known)

@@ -1,8 +1,8 @@
 """Scales of the tensors that a QDQ model leaves without codes: Tengine rounds behind every operator.
 
-    x ─ Eltwise ─ a ─ ReLU ─ b      a takes the scale of b: what it clips away is what b loses too
-    x ─ Reshape ─ a                 a takes the scale of x: the same codes
-    Softmax ─ a                     1/127
+x ─ Eltwise ─ a ─ ReLU ─ b      a takes the scale of b: what it clips away is what b loses too
+x ─ Reshape ─ a                 a takes the scale of x: the same codes
+Softmax ─ a                     1/127
 """
 
 from __future__ import annotations

@@ -23,7 +23,10 @@ NONE: Final[Mapping[str, str]] = {}
 
 
 def tengine_graph(
-    model: ir.Model, name: str, names: Mapping[str, str] = NONE, coded: Collection[str] = (),
+    model: ir.Model,
+    name: str,
+    names: Mapping[str, str] = NONE,
+    coded: Collection[str] = (),
     order: Sequence[str] = (),
 ) -> Made:
     """The Tengine graph of a float model.

@@ -1,7 +1,7 @@
 """A QDQ model taken apart: the float graph without quantizers, and the codes that it had.
 
-    v → Q(s, 0) → DQ → readers      becomes      v → readers      and      v: s
-    codes → DQ → layer                           floats → layer            floats: codes
+v → Q(s, 0) → DQ → readers      becomes      v → readers      and      v: s
+codes → DQ → layer                           floats → layer            floats: codes
 """
 
 from __future__ import annotations
