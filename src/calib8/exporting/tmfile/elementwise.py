@@ -119,6 +119,16 @@ def hard_swish(net: Net, node: ir.Node) -> None:
     net.write(node, "HardSwish", [net.read(node.inputs[0])], alpha=1.0, beta=0.0)
 
 
+def summed(net: Net, node: ir.Node) -> None:
+    """The sum of tensors of one shape."""
+    if len({net.shape(value) for value in (*node.inputs, node.outputs[0])}) != 1:
+        raise NoFormError("its inputs differ in shape")
+    net.write(node, "AddN", [net.read(value) for value in node.inputs], axis=0)
+
+
 def gone(net: Net, node: ir.Node) -> None:
-    """What gives its input on."""
+    """What gives its input on; an output of the model needs a node."""
+    if node.outputs[0].is_graph_output():
+        net.write(node, "Noop", [net.read(node.inputs[0])])
+        return
     net.follows(node.outputs[0], net.read(node.inputs[0]))

@@ -8,6 +8,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.errors import NoFormError
+from calib8.exporting.tmfile.elementwise import gone
 from calib8.exporting.tmfile.net import MOST_AXES, Net
 from calib8.model.graph import input_at, int_attribute, ints_attribute, reduced_axes
 from calib8.tmfile.graph import Option
@@ -84,7 +85,7 @@ def cut(net: Net, node: ir.Node) -> None:
     if parts:
         net.write(node, "Slice", [tensor], **_cut_options(*parts[-1]))
     else:
-        net.follows(node.outputs[0], tensor)
+        gone(net, node)
 
 
 def _check_parts(shape: tuple[int, ...], parts: list[tuple[int, int, int, int]]) -> None:

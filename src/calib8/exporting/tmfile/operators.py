@@ -78,6 +78,7 @@ TRANSLATE: Final[Mapping[str, Translate]] = {
     "Split": moves.split,
     "Sqrt": elementwise.eltwise(13),
     "Squeeze": moves.reshape,
+    "Sum": elementwise.summed,
     "Sub": elementwise.eltwise(4),
     "Tan": elementwise.unary(11),
     "Tanh": elementwise.same("Tanh"),
