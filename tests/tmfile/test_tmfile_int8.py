@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from calib8.cli import app
 from calib8.errors import TableError, UnsupportedModelError
-from calib8.exporting.tmfile.codes import handed_back, in_codes
+from calib8.exporting.tmfile.codes import in_codes
+from calib8.exporting.tmfile.hand_back import scale_sources
 from calib8.exporting.tmfile.scales import scale_text
 from calib8.tmfile.graph import Graph, Tensor
 from calib8.tmfile.read import read_tmfile
@@ -89,8 +90,8 @@ def chain(*ops: str, second_reader: str = "") -> Graph:
 def handed(graph: Graph) -> dict[str, float]:
     """Names → scales, where tensor number i has the scale i + 1 before."""
     scales = {tensor.name: place + 1.0 for place, tensor in enumerate(graph.tensors)}
-    found = handed_back(graph, scales)
-    return {graph.tensors[place].name: float(scale) for place, scale in found.items()}
+    found = scale_sources(graph)
+    return {graph.tensors[place].name: scales[source] for place, source in found.items()}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@
     PReLU slopes   float16
     the rest       constants keep their type, and get the scale 0
 
-Before that some operators hand their scale back (``handed_back``). What differs from the tool: constants that
+Before that some operators hand their scale back (``hand_back``). What differs from the tool: constants that
 an Eltwise adds or multiplies are int8 codes with a scale, where the tool leaves floats that its runtime takes
 for codes; weights of a Deconvolution have one scale per index of axis 0, which is an input channel, and the
 tool leaves the codes of the bias, and of some of its scales, what was in memory; here they are those of the
@@ -16,7 +16,6 @@ Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -26,14 +25,11 @@ import numpy.typing as npt
 
 from calib8.coded_array import CodedArray
 from calib8.errors import TableError, UnsupportedModelError
+from calib8.exporting.tmfile.hand_back import own_scales, scale_sources
 from calib8.tmfile.graph import Graph, Node, Quantization, Tensor
 from calib8.tmfile.kinds import LAYERS, kind
 
 LARGEST: Final = np.float32(127)
-
-HANDS_BACK: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Clip"})
-"""Operators whose result takes its scale back to what they read; so do max pools and ReLU without a slope,
-and Slice for what lies right before it."""
 
 MEETS: Final = frozenset({"Eltwise", "Maximum", "Minimum", "Mean", "AddN"})
 """Operators of several tensors that meet each other."""
@@ -104,7 +100,8 @@ def in_codes(
         problem = f"lacks {len(lacking)} of the {len(live)} tensors of {name}: {', '.join(lacking[:9])}"
         raise TableError("the table of scales", problem, "Calibrate the same model again")
     tensors = list(map(_without_codes, graph.tensors))
-    for place, scale in (handed_back if hand_back else _as_given)(graph, scales).items():
+    for place, source in (scale_sources if hand_back else own_scales)(graph).items():
+        scale = np.float32(scales[source])
         tensors[place] = replace(tensors[place], dtype="int8", quantization=_of(scale))
     layers = [_layer(graph, node, tensors, constants, name) for node in graph.nodes if node.op in LAYERS]
     for node in graph.nodes:
@@ -122,79 +119,6 @@ def _of(*scales: np.float32) -> Quantization:
 
 def _without_codes(tensor: Tensor) -> Tensor:
     return replace(tensor, quantization=_of(np.float32(0)))
-
-
-def _as_given(graph: Graph, scales: Mapping[str, float]) -> dict[int, np.float32]:
-    """The scale of every input and computed tensor, by place."""
-    return {
-        place: np.float32(scales[tensor.name])
-        for place, tensor in enumerate(graph.tensors)
-        if tensor.role in ("var", "input")
-    }
-
-
-def handed_back(graph: Graph, scales: Mapping[str, float]) -> dict[int, np.float32]:
-    """The scale of every input and computed tensor, by place.
-
-    From the last tensor to the first: what ``HANDS_BACK`` computes gives its scale to what it reads, if that
-    has fewer than two readers, and so on back from there.
-    """
-    return _Pass(graph, scales).run()
-
-
-class _Pass:
-    """Walks back over the tensors, which the tool knows by their names."""
-
-    def __init__(self, graph: Graph, scales: Mapping[str, float]) -> None:
-        self.graph = graph
-        self.scales = {name: np.float32(scale) for name, scale in scales.items()}
-        read = (graph.tensors[place].name for node in graph.nodes for place in node.inputs)
-        self.readers = Counter(read)
-        self.producer = {place: node for node in graph.nodes for place in node.outputs}
-        self.done: set[str] = set()
-
-    def run(self) -> dict[int, np.float32]:
-        """All scales."""
-        places = [place for place, tensor in enumerate(self.graph.tensors) if self.is_live(place)]
-        for place in reversed(places):
-            name = self.graph.tensors[place].name
-            if name in self.done:
-                continue
-            node = self.producer[place]
-            if node.op == "Slice" or hands_back(node):
-                self.hand(name, node.inputs[0])
-            self.done.add(name)
-        found = {place: self.scales[self.graph.tensors[place].name] for place in places}
-        for node in self.graph.nodes:
-            if node.op == "Slice":
-                found[node.outputs[0]] = found[node.inputs[0]]
-        return found
-
-    def is_live(self, place: int) -> bool:
-        """An input, or computed."""
-        return self.graph.tensors[place].role in ("var", "input")
-
-    def hand(self, name: str, place: int) -> None:
-        """Gives the scale of a tensor to the one before it, and on."""
-        while self.is_live(place):
-            before = self.graph.tensors[place].name
-            if before in self.done or self.readers[before] >= 2:
-                return
-            self.scales[before] = self.scales[name]
-            self.done.add(before)
-            node = self.producer[place]
-            if not hands_back(node):
-                return
-            name, place = before, node.inputs[0]
-
-
-def hands_back(node: Node) -> bool:
-    """Whether the scale of what a node computes becomes that of what it reads."""
-    if node.op == "Pooling":
-        return node.options["alg"] == 0
-    if node.op == "ReLU":
-        return node.options["negative_slope"] == 0.0
-    return node.op in HANDS_BACK
 
 
 def _layer(

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import UnsupportedModelError
-from calib8.exporting.tmfile.codes import hands_back
+from calib8.exporting.tmfile.hand_back import hands_back
 from calib8.exporting.tmfile.scales import OF_SOFTMAX
 from calib8.parameters import parameter
 from calib8.tmfile.graph import CONST, INPUT, Graph, Node
