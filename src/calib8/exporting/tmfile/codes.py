@@ -99,14 +99,14 @@ def in_codes(
     if lacking:
         problem = f"lacks {len(lacking)} of the {len(live)} tensors of {name}: {', '.join(lacking[:9])}"
         raise TableError("the table of scales", problem, "Calibrate the same model again")
-    tensors = list(map(_without_codes, graph.tensors))
+    tensors = list(map(without_codes, graph.tensors))
     for place, source in (scale_sources if hand_back else own_scales)(graph).items():
         scale = np.float32(scales[source])
         tensors[place] = replace(tensors[place], dtype="int8", quantization=_of(scale))
     layers = [_layer(graph, node, tensors, constants, name) for node in graph.nodes if node.op in LAYERS]
     for node in graph.nodes:
         if node.op == "PReLU":
-            _halve(node, tensors, name)
+            halve(node, tensors, name)
         if node.op in MEETS:
             _operands(node, tensors, constants, name)
     made = replace(graph, tensors=tuple(tensors), made_from=MADE_BY_TENGINE)
@@ -117,7 +117,8 @@ def _of(*scales: np.float32) -> Quantization:
     return Quantization(np.asarray(scales, np.float32), np.zeros(len(scales), np.int32))
 
 
-def _without_codes(tensor: Tensor) -> Tensor:
+def without_codes(tensor: Tensor) -> Tensor:
+    """With a scale of 0, which the tool gives all that it leaves as it is."""
     return replace(tensor, quantization=_of(np.float32(0)))
 
 
@@ -126,7 +127,7 @@ def _layer(
 ) -> CodedLayer:
     """Puts weights and bias of a layer into codes."""
     x, weight = tensors[node.inputs[0]], graph.tensors[node.inputs[1]]
-    data = _floats(weight, name)
+    data = floats_of(weight, name)
     rows = data.reshape(data.shape[0], -1)
     steps = _known_steps(constants.get(weight.name), node, len(rows))
     if steps is None:
@@ -140,7 +141,7 @@ def _layer(
     if len(node.inputs) < 3:
         return CodedLayer(weight.name, "", steps, bias_steps)
     bias = graph.tensors[node.inputs[2]]
-    whole = _bias_codes(_floats(bias, name), bias_steps, constants.get(bias.name))
+    whole = _bias_codes(floats_of(bias, name), bias_steps, constants.get(bias.name))
     tensors[node.inputs[2]] = replace(bias, dtype="int32", data=whole, quantization=_of(*bias_steps))
     return CodedLayer(weight.name, bias.name, steps, bias_steps)
 
@@ -148,6 +149,8 @@ def _layer(
 def _known_steps(known: CodedArray | None, node: Node, rows: int) -> Single | None:
     """Scales of the rows of weights that are codes already; None for scales along another axis."""
     if known is None or (node.op == "Deconvolution" and known.axis is not None):
+        return None
+    if known.scale.size not in (1, rows):
         return None
     return np.ascontiguousarray(np.broadcast_to(known.scale.astype(np.float32).reshape(-1), (rows,)))
 
@@ -169,14 +172,19 @@ def _operands(node: Node, tensors: list[Tensor], constants: Mapping[str, CodedAr
         tensor = tensors[place]
         if tensor.role != "const" or tensor.dtype != "float32":
             continue
-        data, known = _floats(tensor, name), constants.get(tensor.name)
+        data, known = floats_of(tensor, name), constants.get(tensor.name)
         whole = known is not None and known.axis is None and known.values.dtype == np.int8
         step = np.float32(known.scale) if known is not None and whole else np.abs(data).max() / LARGEST
         codes = np.clip(_codes(data, np.asarray(step)), -LARGEST, LARGEST).astype(np.int8)
         tensors[place] = replace(tensor, dtype="int8", data=codes, quantization=_of(np.float32(step)))
 
 
-def _floats(tensor: Tensor, name: str) -> Single:
+def floats_of(tensor: Tensor, name: str) -> Single:
+    """The float32 elements of a constant.
+
+    Raises:
+        UnsupportedModelError: it is none.
+    """
     if tensor.role != "const" or tensor.data is None or tensor.dtype != "float32" or not tensor.shape:
         problem = f"weights '{tensor.name}' of a layer are no float32 constants"
         raise UnsupportedModelError(name, problem, "Keep the layer's network in float")
@@ -188,21 +196,21 @@ def _codes(values: Single, steps: Single) -> Single:
     """value / step rounded, ties away from zero; 0 where the step is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(steps == 0, np.float32(0), values / steps)
-    whole: Single = np.sign(ratio) * _rounded(np.abs(ratio))
+    whole: Single = np.sign(ratio) * rounded(np.abs(ratio))
     return whole
 
 
-def _rounded(magnitudes: Single) -> Single:
+def rounded(magnitudes: Single) -> Single:
     """Halves go up; x + ½ would round up what lies just below a half."""
     floor: Single = np.floor(magnitudes)
     rounded: Single = floor + (magnitudes - floor >= np.float32(0.5)).astype(np.float32)
     return rounded
 
 
-def _halve(node: Node, tensors: list[Tensor], name: str) -> None:
+def halve(node: Node, tensors: list[Tensor], name: str) -> None:
     """Slopes as float16, without a scale."""
     for place in node.inputs:
         tensor = tensors[place]
         if tensor.role == "const":
-            data: npt.NDArray[Any] = _floats(replace(tensor, dtype="float32"), name).astype(np.float16)
+            data: npt.NDArray[Any] = floats_of(replace(tensor, dtype="float32"), name).astype(np.float16)
             tensors[place] = replace(tensor, dtype="float16", data=data, quantization=None)
