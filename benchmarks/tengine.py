@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.data, options.tengine = options.data.resolve(), options.tengine.resolve()
-    options.algorithms = [int(number) for number in options.algorithms.split(",")]
+    options.algorithms = [int(number) for number in options.algorithms.split(",") if number]
     recipes = json.loads((HERE / "models.json").read_text())
     found: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:

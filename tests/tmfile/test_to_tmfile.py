@@ -153,6 +153,11 @@ OTHERS = {
         [node("Slice", "b", "e"), helper.make_node("Relu", ["y"], ["z"])], IMAGE.shape, None,
         b=np.array([0]), e=np.array([9]),
     ),
+    "Pad of channels": model_of([node("Pad", "p")], IMAGE.shape, None, p=np.array([0, 2, 0, 0, 0, 1, 0, 0])),
+    "Slice that thins": model_of(
+        [node("Slice", "b", "e", "a", "s")], IMAGE.shape, None,
+        b=np.array([0, 0]), e=np.array([2**40, 99]), a=AXES, s=np.array([2, 3]),
+    ),
     "Split": model_of(
         [helper.make_node("Split", ["x", "parts"], ["a", "b"], axis=1),
          helper.make_node("Concat", ["b", "a"], ["y"], axis=1)],
@@ -176,6 +181,12 @@ def test_other_forms_of_onnx_operators(name: str) -> None:
     x = np.random.default_rng(5).normal(size=shape).astype(np.float32)
     found = run(float_model(float_graph(model, "net"), "net"), x)
     np.testing.assert_allclose(found, run(model, x), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize(("name", "op"), [("Pad of channels", "Concat"), ("Slice that thins", "Pooling")])
+def test_moves_for_which_tengine_has_int8_kernels(name: str, op: str) -> None:
+    ops = {step.op for step in float_graph(OTHERS[name], "net").nodes}
+    assert ops <= {CONST, "InputOp", op}
 
 
 REFUSED = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calib8.calibration.source import prepare_for_table
 from calib8.data.reading import Reading
-from calib8.exporting.tmfile.quantized import Shapes, float_graph, int8_graph
+from calib8.exporting.tmfile.quantized import Shapes, float_graph, int8_graph, without_kernels
 from calib8.formats.tengine_names import converter_names
 from calib8.model.load import load_model
 from calib8.quantization.qdq import holds_codes
@@ -30,7 +30,8 @@ def tmfile_of(model: Path, shapes: Shapes) -> tuple[Graph, tuple[str, ...]]:
     """
     loaded = load_model(model)
     if holds_codes(loaded):
-        return int8_graph(loaded, str(model), shapes).graph, _notes(model)
+        graph = int8_graph(loaded, str(model), shapes).graph
+        return graph, (*_notes(model), *without_kernels(graph))
     original, prepared = prepare_for_table(loaded, Reading(shapes=shapes))
     names = converter_names(original)
     return float_graph(prepared.model, str(model), shapes, names), _notes(model)

@@ -31,7 +31,7 @@ from calib8.tmfile.kinds import LAYERS, kind
 
 LARGEST: Final = np.float32(127)
 
-MEETS: Final = frozenset({"Eltwise", "Maximum", "Minimum", "Mean", "AddN"})
+MEETS: Final = frozenset({"Concat", "Eltwise", "Maximum", "Minimum", "Mean", "AddN"})
 """Operators of several tensors that meet each other."""
 
 NONE: Final[Mapping[str, CodedArray]] = {}

@@ -35,7 +35,7 @@ def whole(alg: int) -> Callable[[Net, ir.Node], None]:
 
     def add(net: Net, node: ir.Node) -> None:
         size = net.image(node.inputs[0])[2:]
-        options = _options(alg, size, (1, 1), [(0, 0), (0, 0)], 0)
+        options = pool_options(alg, size, (1, 1), [(0, 0), (0, 0)], 0)
         net.write(node, "Pooling", [net.read(node.inputs[0])], **{**options, "global": 1})
 
     return add
@@ -58,15 +58,16 @@ def windows(alg: int) -> Callable[[Net, ir.Node], None]:
             (before, max((many - 1) * step + span - size, 0) - before)
             for (before, _), size, many, span, step in zip(stated, sizes, out, kernel, strides, strict=True)
         ]
-        options = _options(alg, kernel, strides, pads, flavor)
+        options = pool_options(alg, kernel, strides, pads, flavor)
         net.write(node, "Pooling", [net.read(node.inputs[0])], **options)
 
     return add
 
 
-def _options(
+def pool_options(
     alg: int, kernel: Sequence[int], strides: Sequence[int], pads: Sequence[tuple[int, int]], flavor: int
 ) -> dict[str, Option]:
+    """Options of a Pooling: rows before columns, padding before and behind each."""
     return {
         "alg": alg, "kernel_h": kernel[0], "kernel_w": kernel[1], "stride_h": strides[0],
         "stride_w": strides[1], "global": 0, "caffe_flavor": flavor, "pad_h0": pads[0][0],

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from calib8.errors import NoFormError
 from calib8.exporting.tmfile.elementwise import gone
+from calib8.exporting.tmfile.images import MAX, pool_options
 from calib8.exporting.tmfile.net import MOST_AXES, Net
 from calib8.model.graph import input_at, int_attribute, ints_attribute, reduced_axes
 from calib8.tmfile.graph import Option
@@ -76,6 +77,9 @@ def cut(net: Net, node: ir.Node) -> None:
         for axis, first, end, step in zip(axes, starts, ends, strides, strict=True)
     ]
     parts = [part for part in parts if part[1:] != (0, shape[part[0]], 1)]
+    if _thins(shape, parts):
+        _thinned(net, node, {axis: step for axis, _, _, step in parts})
+        return
     _check_parts(shape, parts)
     tensor, sizes = net.read(node.inputs[0]), list(shape)
     for axis, begin, end, step in parts[:-1]:
@@ -86,6 +90,18 @@ def cut(net: Net, node: ir.Node) -> None:
         net.write(node, "Slice", [tensor], **_cut_options(*parts[-1]))
     else:
         gone(net, node)
+
+
+def _thins(shape: tuple[int, ...], parts: list[tuple[int, int, int, int]]) -> bool:
+    """Every so many pixels of an image are kept, from the first one on."""
+    whole = all(axis in (2, 3) and (begin, end) == (0, shape[axis]) for axis, begin, end, _ in parts)
+    return len(shape) == MOST_AXES and bool(parts) and whole and all(part[3] > 0 for part in parts)
+
+
+def _thinned(net: Net, node: ir.Node, steps: Mapping[int, int]) -> None:
+    """As a max pool over single pixels, for which Tengine has an int8 kernel; it has none that cuts."""
+    options = pool_options(MAX, (1, 1), (steps.get(2, 1), steps.get(3, 1)), [(0, 0), (0, 0)], 0)
+    net.write(node, "Pooling", [net.read(node.inputs[0])], **options)
 
 
 def _check_parts(shape: tuple[int, ...], parts: list[tuple[int, int, int, int]]) -> None:
@@ -130,10 +146,24 @@ def pad(net: Net, node: ir.Node) -> None:
     if min(sizes) < 0:
         raise NoFormError("it cuts pixels off")
     fill = 0.0 if value is None else float(net.array(value).reshape(-1)[0])
+    if mode == "constant" and fill == 0.0 and not any(sizes[:1] + sizes[2:5] + sizes[6:]):
+        _more_channels(net, node, sizes[1], sizes[5])
+        return
     options: dict[str, Option] = {
         f"{axis}_{side}": sizes[number + 4 * side] for number, axis in enumerate("nchw") for side in (0, 1)
     }
     net.write(node, "Pad", [net.read(node.inputs[0])], **options, mode=PAD_MODES[mode], value=fill)
+
+
+def _more_channels(net: Net, node: ir.Node, before: int, behind: int) -> None:
+    """Channels of zeros as a Concat, for which Tengine has an int8 kernel; it has none that pads."""
+    batch, _, rows, columns = net.image(node.inputs[0])
+    inputs = [net.read(node.inputs[0])]
+    for many, place in ((before, 0), (behind, len(inputs) + (before > 0))):
+        if many:
+            zeros = net.new_const(f"{node.outputs[0].name}/zeros", (batch, many, rows, columns))
+            inputs.insert(place, zeros)
+    net.write(node, "Concat", inputs, axis=1)
 
 
 def reduction(kind: int) -> Callable[[Net, ir.Node], None]:

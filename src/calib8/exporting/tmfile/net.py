@@ -162,6 +162,15 @@ class Net:
         self._constants[name] = value.name or ""
         return name
 
+    def new_const(self, base: str, shape: Sequence[int]) -> str:
+        """A constant of zeros that the model does not have; it comes behind those that it has."""
+        name = first_free(base, self._taken)
+        self._taken.add(name)
+        self._tensors[name] = Tensor(name, tuple(shape), "float32", "const", np.zeros(shape, np.float32))
+        self._constants[name] = name
+        self._places[name] = len(self._places)
+        return name
+
     def emit(self, base: str, shape: Sequence[int], op: str, inputs: Sequence[str], **options: Option) -> str:
         """A node on the way, and the tensor that it computes."""
         name = first_free(base, self._taken)

@@ -28,6 +28,15 @@ from calib8.tmfile.write import write_tmfile
 
 Shapes = Mapping[str, Sequence[int]]
 
+WITHOUT_INT8: Final = frozenset(
+    {"Absval", "AddN", "BatchNormalization", "Bias", "Elu", "Gelu", "HardSigmoid", "HardSwish",
+     "InstanceNorm", "LRN", "LogSoftmax", "MatMul", "Maximum", "Mean", "Minimum", "Mish", "Pad", "ReLU6", "Reciprocal",
+     "ReduceL2", "Reduction", "Selu", "Slice", "Softplus", "SpaceToDepth", "Tanh", "Unary"}
+)  # fmt: skip
+"""Operators whose kernels end with an error there, or take codes for floats; accelerators may have them.
+
+Source: OAID Tengine, ``source/device/cpu/op`` (commit c73708ce)."""
+
 FREE: Final[Shapes] = {}
 
 
@@ -114,15 +123,24 @@ def save_int8_tmfile(
         known: sizes of inputs that ``shapes`` do not say.
 
     Returns:
-        Notes on sizes that are known only.
+        Notes on sizes that are known only, and on operators that Tengine's kernels do not compute on codes.
 
     Raises:
         UsageError, UnsupportedModelError: see ``int8_graph``.
         OutputError: the file cannot be written; an old one stays intact.
     """
     sizes, taken = _sizes(model, shapes, known)
-    write_tmfile(int8_graph(model, os.fspath(path), sizes).graph, path)
-    return taken
+    graph = int8_graph(model, os.fspath(path), sizes).graph
+    write_tmfile(graph, path)
+    return (*taken, *without_kernels(graph))
+
+
+def without_kernels(graph: Graph) -> tuple[str, ...]:
+    """What to know of operators of an int8 model that Tengine's processor kernels do not compute on codes."""
+    found = sorted({node.op for node in graph.nodes} & WITHOUT_INT8)
+    if not found:
+        return ()
+    return (f"Tengine's kernels for processors have no int8 form of {', '.join(found)}",)
 
 
 def _sizes(
