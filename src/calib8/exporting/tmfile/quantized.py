@@ -30,8 +30,8 @@ Shapes = Mapping[str, Sequence[int]]
 
 WITHOUT_INT8: Final = frozenset(
     {"Absval", "AddN", "BatchNormalization", "Bias", "Elu", "Gelu", "HardSigmoid", "HardSwish",
-     "InstanceNorm", "LRN", "LogSoftmax", "MatMul", "Maximum", "Mean", "Minimum", "Mish", "Pad", "ReLU6", "Reciprocal",
-     "ReduceL2", "Reduction", "Selu", "Slice", "Softplus", "SpaceToDepth", "Tanh", "Unary"}
+     "InstanceNorm", "LRN", "LogSoftmax", "MatMul", "Maximum", "Mean", "Minimum", "Mish", "Pad", "ReLU6",
+     "Reciprocal", "ReduceL2", "Reduction", "Selu", "Slice", "Softplus", "SpaceToDepth", "Tanh", "Unary"}
 )  # fmt: skip
 """Operators whose kernels end with an error there, or take codes for floats; accelerators may have them.
 
