@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class RealAverage:
-    """``clip(round(fl(fl(fl(s_x·float32(Σ(q − z_x))) / n) / s_y)) + z_y)``, float32, ties away from zero, with
-    the scales of the slots: profile ``tengine``."""
+    """``clip(round(fl(fl(fl(s_x·float32(Σ(q − z_x))) / n) / s_y)) + z_y)``, float32, ties away from zero,
+    with the scales of the slots: profile ``tengine``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +20,8 @@ class RealSoftmax:
     profile ``tengine``.
 
     Attributes:
-        table: float32 [256, 256]: the exponential of a code (column) in a row with this largest code (row), the
-            lowest codes first; columns behind the largest code are never read.
+        table: float32 [256, 256]: the exponential of a code (column) where this code is the largest (row),
+            the lowest codes first; columns behind the largest code are never read.
     """
 
     table: npt.NDArray[np.float32]

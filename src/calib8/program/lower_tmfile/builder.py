@@ -1,7 +1,7 @@
 """The program of a Tengine model while it grows: a slot per tensor, images in the order NHWC.
 
-The file has images in the order NCHW, and operators that flatten or join know elements by that order: ``flat``
-and ``unflat`` go from one to the other.
+The file has images in the order NCHW, and operators that flatten or join know elements by that order:
+``flat`` and ``unflat`` go from one to the other.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Builder:
         self.numbers[place] = number
 
     def between_table(self, name: str, source: int, table: I8, scale: float) -> int:
-        """A slot on the way with a scale of its own, its codes from a table; the slot itself where it is the same."""
+        """A slot on the way with a scale of its own, codes from a table; the slot itself if that is it."""
         old = self.slots[source]
         reached = table[0 if source in self.full else 1 :]
         if scale == old.scale and (reached == np.arange(LOWEST, 128)[-reached.size :]).all():

@@ -153,13 +153,12 @@ def _operands(builder: Builder, node: Node, kind: int) -> tuple[int, int]:
     if kind != LARGER and sizes[1] == channels != sizes[0] and _one_sample(long):
         spread = (1, 1, 1, channels) if len(long) == 4 else _beside(long)
         return a, builder.reshape(name, b, spread)
-    raise NoFormError(
-        f"it joins {list(builder.tensor(node.inputs[0]).shape)} and {list(builder.tensor(node.inputs[1]).shape)}"
-    )
+    joined = " and ".join(str(list(builder.tensor(place).shape)) for place in node.inputs)
+    raise NoFormError(f"it joins {joined}, which Tengine's kernel does not")
 
 
 def _channels(shape: tuple[int, ...]) -> int:
-    """As Tengine counts them: samples times channels, or of three axes the first that may be longer than 1."""
+    """As Tengine counts them: samples times channels, or of three axes the first longer than 1."""
     if len(shape) == 4:
         return shape[0] * shape[3]
     return shape[1] if shape[0] == 1 else shape[0]

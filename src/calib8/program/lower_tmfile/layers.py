@@ -1,6 +1,6 @@
 """Convolutions and fully connected layers: sums of codes, then one rescale in float32.
 
-    real = fl(fl(float32(acc)·s_x)·s_w[c])       Convolution of one group, and 3×3 depthwise ones of one sample
+    real = fl(fl(float32(acc)·s_x)·s_w[c])       Convolution of one group, 3×3 depthwise ones of one sample
     real = fl(float32(acc)·fl(s_x·s_w[c]))       Convolution of several groups
     code = clip(round(fl(f(real) / s_y)), ±127)  f the activation
     code = clip(round(float32(acc)·fl(fl(s_x·s_w[c]) / s_y)), ±127)                 FullyConnected
@@ -65,10 +65,10 @@ def convolution(builder: Builder, node: Node) -> None:
         layer = DepthwiseConv(*common, filters, *rest)
     else:
         layer = Conv(*common, np.ascontiguousarray(weight.transpose(0, 2, 3, 1)), *rest, groups)
-    y = builder.slots[builder.write(node.outputs[0])]
-    rescaling = _rescaling(x, y, scales, fast)
+    target = builder.write(node.outputs[0])
+    y = builder.slots[target]
     low, high = _clamp(whole(node, "activation")[0], y.scale, fast)
-    _finish(builder, node, layer, rescaling, low, high)
+    _rescale(builder, layer, _rescaling(x, y, scales, fast), target, low, high)
 
 
 def _fast_depthwise(
@@ -147,10 +147,6 @@ def _of_sums(x: Slot, scales: F32) -> F32:
     return np.where((product > 0) & np.isfinite(product), product, np.float32(1)).astype(np.float32)
 
 
-def _finish(builder: Builder, node: Node, layer: Weighted, rescaling: Rescaling, low: int, high: int) -> None:
-    _rescale(builder, layer, rescaling, builder.numbers[node.outputs[0]], low, high)
-
-
 def _rescale(
     builder: Builder, layer: Weighted, rescaling: Rescaling, target: int, low: int, high: int
 ) -> None:
@@ -164,9 +160,8 @@ def _rescale(
     with np.errstate(over="ignore"):
         reached = largest * rescaling.input * factor.astype(np.float64) / rescaling.output
     if not np.isfinite(factor).all() or reached.max() >= INT32_LIMIT:
-        raise NoFormError(
-            f"its sums reach {reached.max():.3g} codes, beyond int32: the scale of its output is far too small"
-        )
+        most = f"{reached.max():.3g}"
+        raise NoFormError(f"its sums reach {most} codes, beyond int32: the scale of its output is too small")
     builder.steps.append(layer)
     builder.steps.append(
         RealRescale(

@@ -1,4 +1,4 @@
-"""Lowering: a checked int8 model of Tengine becomes a program, node by node, with Tengine's own arithmetic."""
+"""Lowering: a checked int8 model of Tengine becomes a program, node by node, with Tengine's arithmetic."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from calib8.program.renumber import live, numbered
 from calib8.program.verify import check_step, verify
 from calib8.tmfile.graph import CONST, INPUT, Graph, Node
 from calib8.tmfile.nchw import as_nchw
+from calib8.tmfile.ports import port_names
 
 CURE: Final = "Keep these operators out of the int8 model, or run them in float behind it"
 
@@ -59,9 +60,8 @@ def lower_tmfile(graph: Graph, name: str = "model") -> Program:
 def _inputs(builder: Builder) -> tuple[Port, ...]:
     """Ports in the order of the file, each with a slot in the order of the program behind it."""
     ports: list[Port] = []
-    for place, title in zip(
-        builder.graph.input_tensors(), _titles(builder, builder.graph.input_tensors()), strict=True
-    ):
+    places = builder.graph.input_tensors()
+    for place, title in zip(places, port_names(builder.graph, places), strict=True):
         fed = builder.add(builder.slot_of(place, builder.tensor(place).shape))
         builder.full.add(fed)
         builder.numbers[place] = builder.unflat(title, fed)
@@ -72,7 +72,7 @@ def _inputs(builder: Builder) -> tuple[Port, ...]:
 def _outputs(builder: Builder, inputs: set[int], name: str) -> tuple[Port, ...]:
     ports: list[Port] = []
     places = builder.graph.output_tensors()
-    for place, title in zip(places, _titles(builder, places), strict=True):
+    for place, title in zip(places, port_names(builder.graph, places), strict=True):
         if place not in builder.numbers:
             raise UnsupportedModelError(name, f"its output '{title}' is a constant", "Take what is computed")
         slot = builder.flat(title, builder.numbers[place])
@@ -84,23 +84,14 @@ def _outputs(builder: Builder, inputs: set[int], name: str) -> tuple[Port, ...]:
     return tuple(ports)
 
 
-def _titles(builder: Builder, places: Sequence[int]) -> list[str]:
-    return [builder.title(place) for place in places]
-
-
 def _problem(builder: Builder, node: Node) -> str:
     """Adds the instructions of a node; empty, or which it is and why it has none."""
     if node.op in (CONST, INPUT):
         return ""
-    if any(
-        place not in builder.numbers and builder.tensor(place).role != CONST_ROLE for place in node.inputs
-    ):
+    if any(place not in builder.numbers and builder.tensor(place).role != "const" for place in node.inputs):
         return ""  # what it reads has no form, and is told
     reason = _reason(builder, node)
     return f"'{builder.name(node)}' ({node.op}): {reason}" if reason else ""
-
-
-CONST_ROLE: Final = "const"
 
 
 def _reason(builder: Builder, node: Node) -> str | None:

@@ -21,6 +21,9 @@ from calib8.tmfile.graph import Node
 NEAREST: Final = 1
 """Type of an Interp."""
 
+MOST_PIXELS: Final = 1 << 20
+"""Rows or columns of an image whose places are listed."""
+
 
 def reshape(builder: Builder, node: Node) -> None:
     """The same codes in the order of the file: Reshape, Flatten, Noop."""
@@ -178,6 +181,8 @@ def _pixels(builder: Builder, place: int) -> tuple[int, int]:
     shape = builder.tensor(place).shape
     if len(shape) != 4:
         raise NoFormError(f"its output has the shape {list(shape)}")
+    if max(shape[2:]) > MOST_PIXELS:
+        raise NoFormError(f"its output has {max(shape[2:])} rows or columns, more than {MOST_PIXELS}")
     return shape[2], shape[3]
 
 

@@ -1,4 +1,4 @@
-"""What an int8 model of Tengine has of every tensor that is fed or computed: a scale above 0, zero point 0."""
+"""What an int8 model of Tengine has of all tensors that are fed or computed: a scale, and zero point 0."""
 
 from __future__ import annotations
 

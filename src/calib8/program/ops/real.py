@@ -100,7 +100,7 @@ def quantized(real: F32, scale: float, zero_point: int, low: int, high: int, dty
 
 
 def rounded_away(values: F32) -> F32:
-    """The nearest whole numbers, ties away from zero; ``x + ½`` would round up what lies just below a half."""
+    """The nearest whole numbers, ties away from zero; x + ½ would round up what lies just below a half."""
     whole = np.trunc(values)
     with np.errstate(invalid="ignore"):
         up = np.abs(values - whole) >= np.float32(0.5)

@@ -1,4 +1,4 @@
-"""Tables of profile ``tengine``: what one code becomes, by way of the real number, as Tengine's kernels do it.
+"""Tables of profile ``tengine``: what one code becomes by way of the real number, as in Tengine's kernels.
 
     y = clip(round(fl(f(fl(s_x·q)) / s_y)), −127, 127)      float32, ties away from zero
 
