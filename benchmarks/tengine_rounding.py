@@ -109,12 +109,14 @@ def compared(build: Path, path: Path, runtime: str, inputs: Sequence[Codes]) -> 
     return differing, sum(one.size for one, _ in pairs)
 
 
-def tell_operators(build: Path, runtime: str, cases: int) -> None:
-    """A row for every operator."""
+def tell_operators(build: Path, runtime: str, cases: int, begin: str) -> None:
+    """A row for every operator whose name begins so."""
     print("| operator | models | codes | differing |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.tmfile"
         for name, make in OPERATORS.items():
+            if not name.startswith(begin):
+                continue
             told = []
             for seed in range(cases):
                 rng = np.random.default_rng([len(name), seed])
@@ -147,6 +149,7 @@ def main() -> None:
     )
     parser.add_argument("build", type=Path)
     parser.add_argument("--net", nargs="+", type=Path, metavar=("M.tmfile", "INPUT.npy"))
+    parser.add_argument("--only", default="", metavar="TEXT", help="operators whose names begin so")
     parser.add_argument(
         "--cases", type=int, default=20, help="models of each operator, or inputs of a network"
     )
@@ -157,7 +160,7 @@ def main() -> None:
         given = settings.net[1] if len(settings.net) > 1 else None
         tell_network(settings.build, runtime, settings.net[0], given, settings.cases)
     else:
-        tell_operators(settings.build, runtime, settings.cases)
+        tell_operators(settings.build, runtime, settings.cases, settings.only)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def test_codes_go_in_and_come_out(folder: Path) -> None:
         feeds = {"image": image(seed)}
         found, wanted = native.run(None, feeds)[0], reference.run(None, feeds)[0]
         np.testing.assert_array_equal(found, wanted)
-        assert np.ptp(found) > 0
+        assert np.unique(found).size > 1
 
 
 def test_bytes_and_a_saved_program_give_the_same(folder: Path, tmp_path: Path) -> None:
