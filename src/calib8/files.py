@@ -18,6 +18,9 @@ from calib8.type_texts import a_type
 WRITTEN_MODELS: Final = (".onnx", ".tflite")
 """Suffixes of the INT8 models that are written."""
 
+TMFILE: Final = ".tmfile"
+"""Suffix of Tengine's models, which have codes everywhere: only what needs no float layers is written so."""
+
 OTHER_FILES: Final = frozenset({
     ".bin", ".c8", ".c8p", ".ckpt", ".csv", ".engine", ".gguf", ".gz", ".h5", ".hdf5", ".html", ".joblib",
     ".jpg", ".json", ".keras", ".mar", ".mlmodel", ".mlpackage", ".mnn", ".npy", ".npz", ".om", ".ort",
@@ -46,27 +49,34 @@ def checked_path(value: object, what: str) -> Path:
     return Path(path)
 
 
-def check_written_model(path: str | os.PathLike[str], subject: str = "") -> None:
+def check_written_model(path: str | os.PathLike[str], subject: str = "", also: tuple[str, ...] = ()) -> None:
     """Refuses names of INT8 models by which other tools would not know them, or take them for others.
 
     Args:
         path: of a model to be written; its suffix may be one that says nothing, as in ``model_v1.0``.
         subject: what gives it, with the path, for the message; empty: the path alone.
+        also: suffixes that are written here beside ``WRITTEN_MODELS``.
 
     Raises:
         UsageError: no suffix, or one that is in ``OTHER_FILES``.
     """
-    file, kinds = Path(path), " or ".join(WRITTEN_MODELS)
+    *some, last = (*WRITTEN_MODELS, *also)
+    file, kinds = Path(path), f"{', '.join(some)} or {last}"
     if file.name and not file.suffix:
         problem = f"has no suffix; models are written as {kinds}"
         raise UsageError(
             subject or str(file), problem, f"Add {WRITTEN_MODELS[0]}: {file.name}{WRITTEN_MODELS[0]}"
         )
-    if file.suffix.lower() not in OTHER_FILES:
+    if file.suffix.lower() not in OTHER_FILES.difference(also):
         return
     cure = f"Give a name such as {file.with_suffix('.onnx').name} or {file.with_suffix('.tflite').name}"
     problem = f"is the name of another kind of file; models are written as {kinds}"
     raise UsageError(subject or str(file), problem, cure)
+
+
+def is_translated(path: str | os.PathLike[str]) -> bool:
+    """A model of this name is a translation of the QDQ model into the form of another runtime."""
+    return os.fspath(path).lower().endswith((".tflite", TMFILE))
 
 
 def check_address(path: str | os.PathLike[str], error: type[Calib8Error]) -> None:

@@ -15,7 +15,7 @@ from calib8.calibration.statistics import Statistics
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error, UsageError
-from calib8.files import check_written_model, checked_path
+from calib8.files import TMFILE, check_written_model, checked_path, is_translated
 from calib8.formats.bind import Binding
 from calib8.model.fix_sizes import KnownSizes
 from calib8.model.save import save_model
@@ -32,7 +32,7 @@ from calib8.repair.result import Repaired
 from calib8.table import CalibrationTable, range_grid
 from calib8.tasks.branches import Meaning
 from calib8.tasks.verdict import Verdict
-from calib8.tflite.magic import is_tflite_name
+from calib8.tmfile.magic import is_tmfile_name
 
 if TYPE_CHECKING:
     from calib8.program.program import Program
@@ -175,34 +175,40 @@ class Quantization:
     def save(
         self, path: str | os.PathLike[str], *, shapes: Mapping[str, Sequence[int]] | None = None
     ) -> tuple[str, ...]:
-        """Writes the QDQ model, or a TFLite file where the name ends in ``.tflite``.
+        """Writes the QDQ model; a TFLite file or tmfile where the name ends in ``.tflite`` or ``.tmfile``.
 
         A TFLite file keeps scales and zero points, and takes images as N×H×W×C; its codes are int8. Quantize
-        for the target ``tflite`` to have the codes that TFLite asks for.
+        for the target ``tflite`` to have the codes that TFLite asks for. A tmfile of Tengine keeps scales and
+        codes; quantize for the target ``tengine``, all of it.
 
         Args:
             path: where to.
-            shapes: TFLite: input name → sizes, where the model leaves them open; a free batch counts as 1,
-                free rows and columns as those of the images that it was calibrated with. Other free sizes are
-                those of the table, or else of the sample that the model was prepared with; a note says which.
+            shapes: TFLite and Tengine: input name → sizes, where the model leaves them open; a free batch
+                counts as 1, free rows and columns as those of the images that it was calibrated with. Other
+                free sizes are those of the table, or else of the sample that the model was prepared with; a
+                note says which.
 
         Returns:
-            What to know of a TFLite file, such as sizes that it took; nothing for an ONNX one.
+            What to know of a TFLite file or tmfile, such as sizes that it took; nothing for an ONNX one.
 
         Raises:
-            UsageError: no path, or a suffix other than ``.onnx`` and ``.tflite``; ``shapes`` that do not fit
-                the model, or are given for an ONNX file.
-            UnsupportedModelError: TFLite: an axis other than the batch is free, and nothing says how long
-                it is; or it has no form for something in the model; all of it is listed.
+            UsageError: no path, or the suffix of another kind of file; ``shapes`` that do not fit the model,
+                or are given for an ONNX file.
+            UnsupportedModelError: TFLite and Tengine: an axis other than the batch is free, and nothing says
+                how long it is; or there is no form for something in the model; all of it is listed.
             OutputError: the file cannot be written; an old file stays intact.
         """
-        check_written_model(checked_path(path, "model"))
-        if not is_tflite_name(path):
+        check_written_model(checked_path(path, "model"), also=(TMFILE,))
+        if not is_translated(path):
             if shapes:
-                problem = "are for TFLite files; an ONNX model keeps its free sizes"
+                problem = "are for TFLite files and tmfiles; an ONNX model keeps its free sizes"
                 raise UsageError("shapes", problem, "Leave them out")
             save_model(self.model, path)
             return ()
+        if is_tmfile_name(path):
+            from calib8.exporting.tmfile.quantized import save_int8_tmfile
+
+            return save_int8_tmfile(self.model, path, shapes or {}, self._known_sizes())
         from calib8.exporting.tflite.quantized import save_tflite
 
         return save_tflite(self.model, path, shapes, self._known_sizes())

@@ -19,7 +19,8 @@ OWN: Final = {
     "analysis/rules/tflite.py": 2,  # what the specification of TensorFlow Lite says of scales
     "engine/emit/recurrent.py": 1,  # numbers of the functions inside cells
     "exporting/qoperator/functions.py": 1,  # attributes of ONNX Runtime's operators on codes
-    "exporting/tmfile/codes.py": 1,  # Tengine's operators that hand scales back; some are called as in ONNX
+    "exporting/tmfile/hand_back.py": 1,  # Tengine's operators that hand scales back
+    "exporting/tmfile/spread.py": 1,  # Tengine's operators whose results lie within what they read
     "model/from_tmfile/operators.py": 2,  # names of Tengine's operators and of ONNX's
     "model/work.py": 1,  # forms of a convolution
     "passes/functions.py": 2,  # how Mish and Gelu are spelled

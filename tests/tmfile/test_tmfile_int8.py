@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from calib8.cli import app
 from calib8.errors import TableError, UnsupportedModelError
-from calib8.exporting.tmfile.codes import handed_back, in_codes
+from calib8.exporting.tmfile.codes import in_codes
+from calib8.exporting.tmfile.hand_back import scale_sources
 from calib8.exporting.tmfile.scales import scale_text
 from calib8.tmfile.graph import Graph, Tensor
 from calib8.tmfile.read import read_tmfile
@@ -89,8 +90,8 @@ def chain(*ops: str, second_reader: str = "") -> Graph:
 def handed(graph: Graph) -> dict[str, float]:
     """Names → scales, where tensor number i has the scale i + 1 before."""
     scales = {tensor.name: place + 1.0 for place, tensor in enumerate(graph.tensors)}
-    found = handed_back(graph, scales)
-    return {graph.tensors[place].name: float(scale) for place, scale in found.items()}
+    found = scale_sources(graph)
+    return {graph.tensors[place].name: scales[source] for place, source in found.items()}
 
 
 @pytest.mark.parametrize(
@@ -220,21 +221,40 @@ def test_a_given_table_gives_the_tools_model(
     assert not (tmp_path / "table_minmax.scale").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "parts"),
-    [
-        (("-a", "3"), ("-a 3", "changes the weights")),
-        (("-z", "1", "-i", "images"), ("-z 1", "compares layers")),
-    ],
-)
-def test_what_a_tmfile_cannot_have_is_refused(
-    tmp_path: Path, options: tuple[str, ...], parts: tuple[str, ...]
+def test_dfq_equalizes_first(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = shared_data / "tengine"
+    monkeypatch.chdir(tmp_path)
+    result = quant(
+        "-m", folder / "mnist_fp32.tmfile", "-i", folder / "images", "-o", "q.tmfile", "-a", 3, *FLAGS
+    )
+    assert result.exit_code == 0, result.output
+    assert "3 layers equalized" in result.stdout
+    plain = scales_of(folder / "table_minmax.scale")
+    found = scales_of(tmp_path / "table_minmax.scale")
+    differing = {name for name in plain if found[name] != pytest.approx(plain[name], rel=1e-3)}
+    assert differing == {"11", "13"}  # what the first two layers yield: factors end in the third
+
+
+def test_eq_zooms_the_scales_of_weights(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = tmp_path / "net.tmfile"
-    write_tmfile(classifier(), model)
-    result = quant("-m", model, "-i", "images", "-o", tmp_path / "o.tmfile", *options)
-    assert result.exit_code == 2
-    assert all(part in result.stderr for part in parts)
+    folder = shared_data / "tengine"
+    monkeypatch.chdir(tmp_path)
+    model, images = folder / "mnist_fp32.tmfile", folder / "images"
+    result = quant("-m", model, "-i", images, "-o", "q.tmfile", "-a", 4, "-z", 1, *FLAGS)
+    assert result.exit_code == 0, result.output
+    assert "outputs: SQNR" in result.stdout
+    zooms = [1.3 / 200 * (number + 1) for number in range(0, 200, 20)]
+    plain, found = read_tmfile(folder / "mnist_int8_minmax.tmfile"), read_tmfile("q.tmfile")
+    ratios = np.concatenate([
+        one.quantization.scales / other.quantization.scales
+        for one, other in zip(found.tensors, plain.tensors, strict=True)
+        if one.role == "const" and one.dtype == "int8"
+    ])  # fmt: skip
+    assert ratios.size == 8 + 16 + 32 + 128 + 10
+    near = np.abs(ratios[:, None] - np.asarray(zooms)).min(axis=1)
+    assert np.all(near < 1e-3)
+    assert np.unique(ratios.round(3)).size > 1
 
 
 def test_a_table_that_lacks_tensors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,13 +26,15 @@ if TYPE_CHECKING:
     from calib8.exporting.qoperator import QOperatorReport
     from calib8.exporting.tflite.export import TfliteExport
     from calib8.program.program import Program
+    from calib8.tmfile.graph import Graph
 
 QuantizedArgument = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL",
         show_default=False,
-        help="The quantized model, an .onnx or .tflite file, or a saved program.",
+        help="The quantized model, an .onnx or .tflite file, or a saved program; for a tmfile "
+        "also a float model.",
     ),
 ]
 OutputOption = Annotated[
@@ -51,7 +54,7 @@ ToOption = Annotated[
         "--to",
         metavar="FORM",
         show_default=False,
-        help="What to write: tflite, qoperator or program.",
+        help="What to write: tflite, qoperator, program or tmfile.",
         rich_help_panel=EXPORTING,
         autocompletion=completed("--to", FORMS),
     ),
@@ -117,6 +120,8 @@ def _told(found: Export) -> tuple[list[str], dict[str, Any]]:
         return _of_tflite(found.tflite)
     if found.qoperator is not None:
         return _of_operators(found.qoperator)
+    if found.tmfile is not None:
+        return _of_tmfile(found.tmfile, found.operators)
     assert found.program is not None
     return _of_program(found.program)
 
@@ -138,6 +143,23 @@ def _of_tflite(result: TfliteExport) -> tuple[list[str], dict[str, Any]]:
         "requantizations": result.requantizations,
         "tables": result.tables,
         "notes": list(result.notes),
+    }
+
+
+def _of_tmfile(graph: Graph, operators: Mapping[str, int]) -> tuple[list[str], dict[str, Any]]:
+    from calib8.tmfile.kinds import kind
+    from calib8.tmfile.ports import port_specs
+
+    inputs, outputs = (
+        port_specs(graph, places) for places in (graph.input_tensors(), graph.output_tensors())
+    )
+    lines = [f"{side} {spec}" for side, specs in (("input", inputs), ("output", outputs)) for spec in specs]
+    lines.append(f"{kind(graph)} Tengine model of {count(sum(operators.values()), 'operator')}")
+    return lines, {
+        "kind": kind(graph),
+        "inputs": [str(spec) for spec in inputs],
+        "outputs": [str(spec) for spec in outputs],
+        "operators": dict(operators),
     }
 
 

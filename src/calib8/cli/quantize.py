@@ -56,9 +56,10 @@ from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
 from calib8.cli.verdict import Asked, Written, meaning_document, next_command, say_outcome
 from calib8.errors import UsageError
-from calib8.files import check_written_model
+from calib8.files import TMFILE, check_written_model, is_translated
 from calib8.parameters import on_command_line
 from calib8.tflite.magic import is_tflite_name
+from calib8.tmfile.magic import is_tmfile_name
 
 if TYPE_CHECKING:
     from calib8.calibration.range_choice import RangeChoice
@@ -75,9 +76,10 @@ ModelOutput = Annotated[
     typer.Option(
         "--output",
         "-o",
-        metavar="OUT.onnx|OUT.tflite",
+        metavar="OUT.onnx|OUT.tflite|OUT.tmfile",
         show_default=False,
-        help="The INT8 model; with the suffix .tflite as 'export --to tflite' writes it.",
+        help="The INT8 model; with the suffix .tflite or .tmfile as 'export --to tflite' or '--to tmfile' "
+        "writes it.",
         rich_help_panel=RESULTS,
     ),
 ]
@@ -100,7 +102,7 @@ TargetOption = Annotated[
         metavar="NAME",
         show_default=False,
         help="Runtime of the result: onnxruntime, onnxruntime-avx2, calib8, openvino, tflite, tensorrt, "
-        "tengine or ncnn. Default: onnxruntime; tflite for a .tflite file.",
+        "tengine or ncnn. Default: onnxruntime; tflite for a .tflite file, tengine for a .tmfile.",
         rich_help_panel=TARGET,
         autocompletion=completed("--target"),
     ),
@@ -134,9 +136,9 @@ ShapeOption = Annotated[
         "--shape",
         metavar="NAME=A,B,…",
         help="Sizes of an input that the model leaves open, such as image=1,3,224,224, for --table or "
-        "--from-stats without data and for OUT.tflite; may be given several times. Default: a free batch is "
-        "1, other sizes are those of the run that the table is from, or of --preprocess; for OUT.tflite "
-        "those of the first sample of --data.",
+        "--from-stats without data and for OUT.tflite or OUT.tmfile; may be given several times. Default: a "
+        "free batch is 1, other sizes are those of the run that the table is from, or of --preprocess; for "
+        "OUT.tflite and OUT.tmfile those of the first sample of --data.",
         rich_help_panel=DATA,
     ),
 ]
@@ -213,7 +215,7 @@ def quantize(
     check_report(page)
     outputs = {"--output": output, "--table": new_table, "--json": report.json, "--report": page}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
-    check_written_model(output, f"--output {output}")
+    check_written_model(output, f"--output {output}", also=(TMFILE,))
     log = logging.opened([output])
     check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
     check_repairs(repairs, data, in_place_of_data(old_table, from_stats))
@@ -246,7 +248,7 @@ def quantize(
 
 def _save(terminal: Terminal, result: Quantization, output: Path, shapes: dict[str, tuple[int, ...]]) -> None:
     """Writes the model; tells what was made, with what to know of it and of its file."""
-    told = result.save(output, shapes=shapes if is_tflite_name(output) else None)
+    told = result.save(output, shapes=shapes if is_translated(output) else None)
     terminal.say_lines(result.summary)
     for note in (*result.notes, result.caution, *told):
         if note:
@@ -276,12 +278,14 @@ def _next_command(
 
 def _target_of(output: Path) -> str:
     """Where none was named."""
+    if is_tmfile_name(output):
+        return "tengine"
     return "tflite" if is_tflite_name(output) else "onnxruntime"
 
 
 def _shapes(given: Sequence[str], data: str | None, output: Path) -> dict[str, tuple[int, ...]]:
     shapes = read_shapes(given)
-    if shapes and data is not None and not is_tflite_name(output):
+    if shapes and data is not None and not is_translated(output):
         raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it out")
     return shapes
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 
 from calib8.cli import tengine_tmfile
 from calib8.cli.compare import comparison_table, say_comparison
@@ -34,11 +34,15 @@ from calib8.processors import usable_cores
 from calib8.tmfile.magic import is_tmfile_name
 
 if TYPE_CHECKING:
+    import onnx
     import onnx_ir as ir
 
     from calib8.data.preprocess import Preprocess
     from calib8.pipeline import Quantization
     from calib8.table import CalibrationTable
+
+Compared: TypeAlias = "tuple[Path, Path] | tuple[onnx.ModelProto, onnx.ModelProto]"
+"""The float model, and the one in codes."""
 
 TARGET: Final = "tengine"
 WEIGHT_FILE: Final = Path("scale_weight.txt")
@@ -71,7 +75,7 @@ _TABLE_HELP: Final = "Scales of an earlier run; nothing is calibrated."
 _ALGORITHM_HELP: Final = "How it is calibrated: 0 min-max, 1 KL, 2 ACIQ, 3 DFQ, 4 EQ. Default: 0."
 _THREADS_HELP: Final = "Threads; no result depends on it. Default: all usable cores."
 _EVALUATE_HELP: Final = "1: show what every layer loses on some of the images. Default: 0."
-
+_UINT8_HELP: Final = "A .tmfile in uint8 as quant_tool_uint8 makes it: zero points, one scale per weight."
 
 ModelOption = Annotated[Path, option(DATA, "-m", "MODEL.tmfile", _MODEL_HELP)]
 OutputOption = Annotated[Path, option(RESULTS, "-o", "OUT.tmfile", _OUTPUT_HELP)]
@@ -86,6 +90,7 @@ class TengineRun:
     algorithm: Annotated[int, option(RANGES, "-a", "0|1|2|3|4", _ALGORITHM_HELP)] = 0
     threads: Annotated[int | None, option(DATA, "-t", "N", _THREADS_HELP)] = None
     evaluate: Annotated[int, option(RESULTS, "-z", "0|1", _EVALUATE_HELP)] = 0
+    uint8: Annotated[bool, option(RESULTS, "--uint8", None, _UINT8_HELP)] = False
 
     @property
     def reading(self) -> ReadingOptions:
@@ -114,11 +119,11 @@ def tengine_quant(
     check_outputs({**outputs, "--json": report.json}, [model, run.images, run.table])
     preprocess = _preprocess(terminal, model, images)
     made = _made_tmfile if is_tmfile_name(output) else _made_onnx
-    contents = made(terminal, model, output, run, algorithm, preprocess)
+    contents, compared = made(terminal, model, output, run, algorithm, preprocess)
     for path in contents:
         terminal.say(f"scales {path}")
     if run.evaluate and run.images is not None:
-        _evaluate(terminal, model, output, run, preprocess)
+        _evaluate(terminal, compared, run, preprocess)
     if report.json is not None:
         write_json(report.json, _document(model, output, run, algorithm, preprocess, contents))
 
@@ -130,15 +135,15 @@ def _made_onnx(
     run: TengineRun,
     algorithm: Algorithm,
     preprocess: Preprocess,
-) -> dict[Path, str]:
-    """Writes a QDQ model and its side files; the files."""
+) -> tuple[dict[Path, str], Compared]:
+    """Writes a QDQ model and its side files; the files, and the models to compare."""
     result = _quantized(terminal, model, run, algorithm, preprocess)
     contents = _side_files(model, result, None if run.table else algorithm.file)
     result.save(output)
     _write(contents)
     terminal.say_lines(result.summary)
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
-    return contents
+    return contents, (model, output)
 
 
 def _made_tmfile(
@@ -148,18 +153,20 @@ def _made_tmfile(
     run: TengineRun,
     algorithm: Algorithm,
     preprocess: Preprocess,
-) -> dict[Path, str]:
-    """Writes a tmfile in int8 and its side files; the files."""
-    table: Path | None = None
+) -> tuple[dict[Path, str], Compared]:
+    """Writes a tmfile in codes and its side files; the files, and the models to compare."""
+    table, repaired = None, None
     if run.table is not None or run.images is None:
-        found = tengine_tmfile.by_table(terminal, model, run.table or Path())
+        found = tengine_tmfile.by_table(terminal, model, run.table or Path(), uint8=run.uint8)
     else:
         table, reading = algorithm.file, run.reading.of(str(run.images), preprocess)
-        found = tengine_tmfile.calibrated(terminal, model, reading, algorithm.method)
+        found, repaired = tengine_tmfile.calibrated(
+            terminal, model, reading, algorithm.method, algorithm.repair, uint8=run.uint8
+        )
     contents = tengine_tmfile.side_files(found, table, WEIGHT_FILE, BIAS_FILE)
     tengine_tmfile.save(terminal, model, output, found)
     _write(contents)
-    return contents
+    return contents, tengine_tmfile.as_qdq(found, repaired) if run.evaluate else (model, output)
 
 
 def _algorithm(run: TengineRun) -> Algorithm:
@@ -172,9 +179,12 @@ def _algorithm(run: TengineRun) -> Algorithm:
 def _check_request(model: Path, output: Path, run: TengineRun, algorithm: Algorithm) -> None:
     """Refuses what is said wrongly before any work is done."""
     if is_tmfile_name(output):
-        tengine_tmfile.check_tmfiles(model, output, algorithm.repair, run.algorithm, run.evaluate)
+        tengine_tmfile.check_tmfiles(model, output)
     else:
         check_written_model(output, f"-o {output}")
+    if run.uint8:
+        chosen = (run.algorithm, algorithm.method, algorithm.repair)
+        tengine_tmfile.check_uint8(output, *chosen, run.evaluate)
     if run.images is None and (run.table is None or run.evaluate):
         raise UsageError("-i", "images are missing", "Give a folder of images, or scales with -f and no -z 1")
     if run.evaluate not in (0, 1):
@@ -266,13 +276,12 @@ def _write(contents: Mapping[Path, str]) -> None:
             temporary.write_text(text, encoding="utf-8")
 
 
-def _evaluate(terminal: Terminal, model: Path, output: Path, run: TengineRun, preprocess: Preprocess) -> None:
+def _evaluate(terminal: Terminal, compared: Compared, run: TengineRun, preprocess: Preprocess) -> None:
     from calib8.analysis import compare as analysis
 
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
-            model,
-            output,
+            *compared,
             str(run.images),
             preprocess=preprocess,
             samples=EVALUATED,

@@ -1,9 +1,14 @@
-"""``calib8 tengine-quant`` of a tmfile: Tengine's model in, Tengine's model in int8 out."""
+"""``calib8 tengine-quant`` of a tmfile: Tengine's model in, Tengine's model in int8 or uint8 out.
+
+-a 3   DFQ   weights of neighbouring layers equalized, then min-max
+-a 4   EQ    min-max, then scales of weights by the cosine of outputs: those of the repair ``eq-tengine``
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_sizes
@@ -12,62 +17,135 @@ from calib8.errors import UsageError
 from calib8.number_texts import count
 
 if TYPE_CHECKING:
+    import onnx
+
+    from calib8.coded_array import CodedArray
     from calib8.data.reading import Reading
-    from calib8.delivery.tmfile import TmfileInt8
+    from calib8.delivery.tmfile import TmfileCoded
+    from calib8.pipeline import Quantization
+
+TARGET: Final = "tengine"
+EQUALIZES: Final = "cle"
+ZOOMS: Final = "eq-tengine"
+"""Repairs of ONNX models that stand for DFQ and EQ."""
+
+WITH_UINT8: Final = ("minmax", "aciq-tengine")
+"""Methods of uint8 codes."""
 
 
-def check_tmfiles(model: Path, output: Path, repair: str, algorithm: int, evaluate: int) -> None:
-    """Refuses what a tmfile cannot have.
+def check_tmfiles(model: Path, output: Path) -> None:
+    """Refuses a tmfile made of something else.
 
     Raises:
-        UsageError: one of the two files alone is a tmfile, or an option that needs an ONNX model.
+        UsageError: the output alone is a tmfile.
     """
     from calib8.tmfile.magic import SUFFIX, claims_to_be_tmfile
 
     if not claims_to_be_tmfile(model):
         problem = f"is the name of a Tengine model, and {model} is none"
-        raise UsageError(f"-o {output}", problem, f"Give a float {SUFFIX} with -m, or write an .onnx file")
-    if repair != "none":
-        problem = "changes the weights, which is done for .onnx files alone"
-        raise UsageError(f"-a {algorithm}", problem, "Use -a 0, -a 1 or -a 2, or write an .onnx file")
+        cure = f"Give a float {SUFFIX} with -m (calib8 export --to tmfile makes it), or write an .onnx file"
+        raise UsageError(f"-o {output}", problem, cure)
+
+
+def check_uint8(output: Path, algorithm: int, method: str, repair: str, evaluate: int) -> None:
+    """Refuses what uint8 codes are not made with.
+
+    Raises:
+        UsageError: an ONNX model, an algorithm without uint8 codes, or layers to be compared.
+    """
+    from calib8.tmfile.magic import is_tmfile_name
+
+    if not is_tmfile_name(output):
+        raise UsageError("--uint8", "is for tmfiles alone", "Leave it out, or give a .tmfile with -m and -o")
     if evaluate:
-        problem = "compares layers, which is done for .onnx files alone"
-        raise UsageError("-z 1", problem, "Leave it out, or write an .onnx file")
+        raise UsageError("-z 1", "compares layers in int8 alone", "Leave it out, or --uint8")
+    if method not in WITH_UINT8 or repair == ZOOMS:
+        raise UsageError(f"-a {algorithm}", "does not go with --uint8", "Use -a 0, -a 2 or -a 3")
 
 
-def calibrated(terminal: Terminal, model: Path, reading: Reading, method: str) -> TmfileInt8:
-    """The model in int8, by the ranges of images."""
-    from calib8.delivery.tmfile import quantized_tmfile
+def calibrated(
+    terminal: Terminal, model: Path, reading: Reading, method: str, repair: str, *, uint8: bool
+) -> tuple[TmfileCoded, Quantization | None]:
+    """The model in codes, by the ranges of images; and the QDQ model of EQ, where that chose scales."""
+    from calib8 import pipeline
+    from calib8.delivery.tmfile import Wanted, quantized_tmfile
 
+    constants: Mapping[str, CodedArray] = {}
+    repaired: Quantization | None = None
+    if repair == ZOOMS:
+        with shown_progress(terminal, "preparing the model", "choosing scales of weights") as progress:
+            repaired = pipeline.quantize(
+                model, reading, target=TARGET, method="minmax", repair=(ZOOMS,), progress=progress
+            )
+        constants = zoomed(repaired)
+    wanted = Wanted(method, uint8, repair == EQUALIZES, constants)
     with shown_progress(terminal, "choosing ranges, quantizing") as progress:
-        found = quantized_tmfile(model, reading, method, progress)
+        found = quantized_tmfile(model, reading, wanted, progress)
     tensors = count(len(found.scales), "tensor")
     terminal.say(f"{count(found.samples, 'sample')} calibrated, scales of {tensors} chosen")
+    for note in found.notes:
+        terminal.say(note)
+    return found, repaired
+
+
+def zoomed(result: Quantization) -> dict[str, CodedArray]:
+    """Weight → codes and scales that the repair chose."""
+    from calib8.coded_array import CodedArray
+    from calib8.model.layer import layer_of
+
+    assert result.repaired is not None
+    candidate = result.repaired.candidate
+    found: dict[str, CodedArray] = {}
+    for layer in map(layer_of, candidate.model.graph):
+        correction = None if layer is None else candidate.corrections.get(layer.node.name or "")
+        if layer is None or correction is None or correction.weight is None:
+            continue
+        assert correction.weight_scale is not None
+        axis = layer.output_axis(correction.weight.ndim)
+        title = "" if layer.weight is None else layer.weight.name or ""
+        found[title] = CodedArray(correction.weight, correction.weight_scale, 0, axis)
     return found
 
 
-def by_table(terminal: Terminal, model: Path, table: Path) -> TmfileInt8:
-    """The model in int8, by a table of scales."""
+def by_table(terminal: Terminal, model: Path, table: Path, *, uint8: bool) -> TmfileCoded:
+    """The model in codes, by a table of scales."""
     from calib8.delivery.tmfile import tmfile_by_table
 
     with shown_progress(terminal, "quantizing"):
-        return tmfile_by_table(model, table)
+        return tmfile_by_table(model, table, uint8=uint8)
 
 
-def side_files(found: TmfileInt8, table: Path | None, weights: Path, biases: Path) -> dict[Path, str]:
-    """Path → content."""
+def as_qdq(found: TmfileCoded, repaired: Quantization | None) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The float model, and a QDQ model with the scales of the int8 one: what is compared layer by layer."""
+    import onnx_ir as ir
+
+    from calib8 import pipeline
+    from calib8.exporting.tmfile.scales import table_text
+    from calib8.formats import tengine
+    from calib8.model.from_tmfile.translate import float_model
+
+    floats = ir.to_proto(float_model(found.floats, "model"))
+    if repaired is not None:
+        return floats, ir.to_proto(repaired.model)
+    table = tengine.read(table_text(found.scales, found.points), "the table of scales")
+    made = pipeline.quantize(floats, table=table, target=TARGET, partial=True)
+    return floats, ir.to_proto(made.model)
+
+
+def side_files(found: TmfileCoded, table: Path | None, weights: Path, biases: Path) -> dict[Path, str]:
+    """Path → content; the tool lists the scales of layers of int8 models alone."""
     from calib8.exporting.tmfile.scales import bias_text, table_text, weight_text
 
     layers = found.coded.layers
-    first = {} if table is None else {table: table_text(found.scales)}
-    return {**first, weights: weight_text(layers), biases: bias_text(layers)}
+    first = {} if table is None else {table: table_text(found.scales, found.points)}
+    return first if found.points else {**first, weights: weight_text(layers), biases: bias_text(layers)}
 
 
-def save(terminal: Terminal, model: Path, output: Path, found: TmfileInt8) -> None:
+def save(terminal: Terminal, model: Path, output: Path, found: TmfileCoded) -> None:
     """Writes the model and says what it holds."""
     from calib8.tmfile.write import write_tmfile
 
     write_tmfile(found.coded.graph, output)
-    layers = len(found.coded.layers)
-    terminal.say(f"{count(layers, 'layer')} and all {len(found.scales)} tensors in int8")
+    layers, kind = len(found.coded.layers), "uint8" if found.points else "int8"
+    terminal.say(f"{count(layers, 'layer')} and all {len(found.scales)} tensors in {kind}")
     say_sizes(terminal, (model, model.stat().st_size), (output, output.stat().st_size))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.filesize import decimal
 from rich.table import Table
 
+from calib8.cli.model_file import head_document, say_head, span
 from calib8.cli.render import plain_table, shape_text
 from calib8.cli.terminal import Terminal
 from calib8.number_texts import count
@@ -22,14 +22,7 @@ def say_tflite(terminal: Terminal, found: TfliteInspection) -> None:
     described = f', "{found.description}"' if found.description else ""
     terminal.say(f"{found.path}: {found.kind} TFLite model{described}")
     by_name = {tensor.name: tensor for tensor in found.tensors}
-    for title, specs in (("input", found.inputs), ("output", found.outputs)):
-        for spec in specs:
-            terminal.say(f"{title} {spec}{_coding(by_name[spec.name])}")
-    terminal.say(
-        f"{found.parameters:,} parameters, {found.macs:,} multiply-accumulates per run, "
-        f"{decimal(found.constant_bytes)} of constants"
-    )
-    terminal.say("operators: " + ", ".join(f"{number} {op}" for op, number in found.ops.items()))
+    say_head(terminal, found, by_name)
     works = ", ".join(f"{number} on {what}" for what, number in _works(found).items())
     terminal.say(f"{count(len(found.operators), 'operator')}: {works}")
     for name, text in found.metadata.items():
@@ -53,12 +46,7 @@ def tflite_document(
         "tflite": {
             "kind": found.kind,
             "description": found.description,
-            "inputs": [str(spec) for spec in found.inputs],
-            "outputs": [str(spec) for spec in found.outputs],
-            "parameters": found.parameters,
-            "macs": found.macs,
-            "constant_bytes": found.constant_bytes,
-            "ops": dict(found.ops),
+            **head_document(found),
             "works_on": _works(found),
             "metadata": dict(found.metadata),
             "caveats": list(found.caveats),
@@ -97,12 +85,6 @@ def _works(found: TfliteInspection) -> dict[str, int]:
     from collections import Counter
 
     return dict(Counter(operator.works_on for operator in found.operators).most_common())
-
-
-def _coding(tensor: TensorInspection) -> str:
-    if not tensor.scales:
-        return ""
-    return f", scale {span(tensor.scales)}, zero point {span(tensor.zero_points)}"
 
 
 def _operator_table(found: TfliteInspection, tensors: dict[str, TensorInspection]) -> Table:
@@ -150,11 +132,3 @@ def _tensor_table(tensors: Sequence[TensorInspection]) -> Table:
             f"{tensor.bytes:,}" if tensor.bytes else "",
         )
     return table
-
-
-def span(values: Sequence[float]) -> str:
-    """The only value, or the smallest and the largest of several."""
-    if not values:
-        return ""
-    low, high = f"{min(values):.6g}", f"{max(values):.6g}"
-    return low if low == high else f"{low} … {high}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.filesize import decimal
 from rich.table import Table
 
+from calib8.cli.model_file import head_document, say_head, span
 from calib8.cli.render import plain_table, shape_text
 from calib8.cli.terminal import Terminal
-from calib8.cli.tflite import span
 
 if TYPE_CHECKING:
     from calib8.analysis.tmfile_inspect import TmfileInspection, TmfileNode, TmfileTensor
@@ -21,14 +20,7 @@ def say_tmfile(terminal: Terminal, found: TmfileInspection) -> None:
     origin = f", from {found.made_from}" if found.made_from else ""
     terminal.say(f"{found.path}: {found.kind} Tengine model, {found.layout}{origin}")
     by_name = {tensor.name: tensor for tensor in found.tensors}
-    for title, specs in (("input", found.inputs), ("output", found.outputs)):
-        for spec in specs:
-            terminal.say(f"{title} {spec}{_coding(by_name[spec.name])}")
-    terminal.say(
-        f"{found.parameters:,} parameters, {found.macs:,} multiply-accumulates per run, "
-        f"{decimal(found.constant_bytes)} of constants"
-    )
-    terminal.say("operators: " + ", ".join(f"{number} {op}" for op, number in found.ops.items()))
+    say_head(terminal, found, by_name)
     terminal.show(_node_table(found.nodes, by_name))
     terminal.show(_tensor_table(found.tensors))
     for caveat in found.caveats:
@@ -44,12 +36,7 @@ def tmfile_document(found: TmfileInspection) -> dict[str, Any]:
             "kind": found.kind,
             "made_from": found.made_from,
             "layout": found.layout,
-            "inputs": [str(spec) for spec in found.inputs],
-            "outputs": [str(spec) for spec in found.outputs],
-            "parameters": found.parameters,
-            "macs": found.macs,
-            "constant_bytes": found.constant_bytes,
-            "ops": dict(found.ops),
+            **head_document(found),
             "caveats": list(found.caveats),
             "nodes": [_node(node) for node in found.nodes],
             "tensors": [_tensor(tensor) for tensor in found.tensors],
@@ -78,12 +65,6 @@ def _tensor(tensor: TmfileTensor) -> dict[str, Any]:
         "zero_points": list(tensor.zero_points),
         "bytes": tensor.bytes,
     }
-
-
-def _coding(tensor: TmfileTensor) -> str:
-    if not tensor.scales:
-        return ""
-    return f", scale {span(tensor.scales)}, zero point {span(tensor.zero_points)}"
 
 
 def _node_table(nodes: Sequence[TmfileNode], tensors: dict[str, TmfileTensor]) -> Table:

@@ -18,6 +18,7 @@ from calib8.cli.terminal import Terminal
 from calib8.number_texts import count, percent
 from calib8.parameters import on_command_line
 from calib8.tflite.magic import is_tflite_name
+from calib8.tmfile.magic import is_tmfile_name
 
 if TYPE_CHECKING:
     from calib8.analysis.evaluation import Evaluation
@@ -98,7 +99,8 @@ class Asked:
 
     def making(self) -> list[str]:
         """Options that say how the model is made, and that ``tune`` takes as well."""
-        usual = "tflite" if is_tflite_name(self.output) else "onnxruntime"
+        usual = "tengine" if is_tmfile_name(self.output) else "onnxruntime"
+        usual = "tflite" if is_tflite_name(self.output) else usual
         given = {
             "--target": None if self.target == usual else self.target,
             "--activations": self.ranges.activations,
@@ -231,7 +233,8 @@ def next_command(verdict: Verdict, asked: Asked) -> list[str]:
     if asked.effort == "best" or (asked.effort == "balanced" and by_task):
         read = replace(asked, reading=replace(asked.reading, batch=None)).looking()
         engine = ["--runtime", "calib8"] if asked.target == "calib8" else []
-        made = [*asked.making(), *engine, *promise, "-o", _beside(asked.output, "tuned")]
+        tuned = replace(asked, output=_tuned(asked.output))
+        made = [*tuned.making(), *engine, *promise, "-o", str(tuned.output)]
         return [
             "calib8",
             "tune",
@@ -251,6 +254,11 @@ def next_command(verdict: Verdict, asked: Asked) -> list[str]:
 def _beside(output: Path, what: str) -> str:
     """Another file, so that what was written stays: ``net.onnx`` → ``net.tuned.onnx``."""
     return str(output.with_name(f"{output.stem}.{what}{output.suffix}"))
+
+
+def _tuned(output: Path) -> Path:
+    """Where a tuned model goes: it may keep layers in float, which a tmfile does not hold."""
+    return Path(_beside(output.with_suffix(".onnx") if is_tmfile_name(output) else output, "tuned"))
 
 
 def _promise(worst: TaskVerdict | BranchVerdict) -> tuple[tuple[str, str], bool]:

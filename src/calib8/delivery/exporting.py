@@ -1,4 +1,7 @@
-"""``export``: a quantized model in the form of another runtime; scales and codes stay as they are."""
+"""``export``: a quantized model in the form of another runtime; scales and codes stay as they are.
+
+A tmfile is made of a float model too, as Tengine's converter makes it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from calib8.delivery.tmfile_export import operators, tmfile_of
 from calib8.errors import ModelError, UsageError
 from calib8.exporting.qoperator import QOperatorReport, to_qoperator
 from calib8.exporting.tflite.export import TfliteExport, to_tflite
-from calib8.files import checked_path
+from calib8.files import TMFILE, checked_path
 from calib8.model.load import load_model, naming_file
 from calib8.model.save import save_model
 from calib8.notebook import grid, in_notebook, notes
@@ -27,13 +31,15 @@ from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tflite.notes import notes_on_sizes
 from calib8.tflite.write import write_tflite
+from calib8.tmfile.graph import Graph
+from calib8.tmfile.write import write_tmfile
 
 Shapes = Mapping[str, Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """What ``export`` wrote; one of ``tflite``, ``qoperator`` and ``program`` is not None.
+    """What ``export`` wrote; one of ``tflite``, ``qoperator``, ``program`` and ``tmfile`` is not None.
 
     Attributes:
         model: path of the model.
@@ -43,6 +49,7 @@ class Export:
         tflite: the TFLite graph, and what had to be done for it.
         qoperator: what became of the nodes of the graph.
         program: the integer program.
+        tmfile: the Tengine graph, in codes or float.
         notes: what is not kept exactly, what costs more than it should, and free sizes that were taken from a
             TFLite file.
     """
@@ -54,6 +61,7 @@ class Export:
     tflite: TfliteExport | None = None
     qoperator: QOperatorReport | None = None
     program: Program | None = None
+    tmfile: Graph | None = None
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -76,6 +84,8 @@ class Export:
             return self.tflite.operators
         if self.qoperator is not None:
             return self.qoperator.fused
+        if self.tmfile is not None:
+            return operators(self.tmfile)
         return {} if self.program is None else summary(self.program).instructions
 
 
@@ -104,12 +114,14 @@ def export(
     """Writes a quantized model in the form of another runtime.
 
     Args:
-        model: path of a quantized .onnx or .tflite file of any tool, or of a saved program.
+        model: path of a quantized .onnx or .tflite file of any tool, or of a saved program; for a tmfile of
+            a float or quantized .onnx file.
         output: where to; the name ends as ``FORMS`` says.
-        to: ``tflite``, ``qoperator`` (operators of ONNX on codes) or ``program``.
+        to: ``tflite``, ``qoperator`` (operators of ONNX on codes), ``program`` or ``tmfile`` (Tengine: int8
+            of an int8 model whose zero points are 0, float of a float one).
         inputs, outputs: type of what a TFLite model is fed and gives back: float32, int8 or uint8. None: as
             in the model.
-        shapes: of a TFLite model or program: input name → sizes, where the model leaves them open.
+        shapes: of a TFLite model, program or tmfile: input name → sizes, where the model leaves them open.
         profile, integer_only: of a program, see ``calib8.InferenceSession``.
 
     Raises:
@@ -143,19 +155,31 @@ def _to_tflite(model: Path, output: Path, asked: _Asked) -> Export:
 
 
 def _to_qoperator(model: Path, output: Path, asked: _Asked) -> Export:
+    _refuse_without_graph(model, "operators of ONNX on codes are")
+    loaded = load_model(model)
+    with naming_file(loaded):
+        result, report = to_qoperator(loaded)
+    save_model(result, output)
+    return Export(str(model), output, "qoperator", 0, qoperator=report, notes=report.notes)
+
+
+def _refuse_without_graph(model: Path, made: str) -> None:
+    """Refuses a saved program and a TFLite file, where an ONNX graph is needed."""
     cure = "Give the .onnx file that it was made from"
     if is_program_file(model):
         raise ModelError(str(model), "is a saved program, which has no operators of ONNX", cure)
     if claims_to_be_tflite(model):
         from calib8.tflite.uses import uses_of_file  # ONNX models do without the schema
 
-        problem = "is a TFLite model, and operators of ONNX on codes are made of an ONNX model"
+        problem = f"is a TFLite model, and {made} made of an ONNX model"
         raise ModelError(str(model), problem, f"{cure}{uses_of_file(model)}")
-    loaded = load_model(model)
-    with naming_file(loaded):
-        result, report = to_qoperator(loaded)
-    save_model(result, output)
-    return Export(str(model), output, "qoperator", 0, qoperator=report, notes=report.notes)
+
+
+def _to_tmfile(model: Path, output: Path, asked: _Asked) -> Export:
+    _refuse_without_graph(model, "a tmfile is")
+    graph, notes = tmfile_of(model, asked.shapes or {})
+    write_tmfile(graph, output)
+    return Export(str(model), output, "tmfile", 0, tmfile=graph, notes=notes)
 
 
 def _to_program(model: Path, output: Path, asked: _Asked) -> Export:
@@ -188,6 +212,7 @@ class Form:
 FORMS: Final[Mapping[str, Form]] = {
     "tflite": Form(_to_tflite, ".tflite", ("inputs", "outputs", "shapes")),
     "qoperator": Form(_to_qoperator, ".onnx", ()),
+    "tmfile": Form(_to_tmfile, TMFILE, ("shapes",)),
     "program": Form(_to_program, ".c8p", ("shapes", "profile", "integer_only")),
 }
 """Value of ``to`` → how it is written."""

@@ -1,4 +1,4 @@
-"""A float tmfile of Tengine quantized to an int8 one, as Tengine's quant_tool_int8 does it.
+"""A float tmfile of Tengine quantized to an int8 or uint8 one, as Tengine's quant_tool does it.
 
     M.tmfile ──► ranges of all its tensors ──► table of scales ──► model in codes
 
@@ -9,8 +9,10 @@ rounds after every operator.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -18,57 +20,110 @@ from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.decide import Wish, check_wish, decide, needs_bins
 from calib8.calibration.everywhere import gathered
 from calib8.calibration.gather import Gathering
+from calib8.coded_array import CodedArray
 from calib8.data.reading import Reading
 from calib8.errors import TableError
 from calib8.exporting.tmfile.codes import Coded, in_codes
-from calib8.exporting.tmfile.scales import scale_texts
+from calib8.exporting.tmfile.codes_uint8 import in_uint8
+from calib8.exporting.tmfile.dfq import Equalized, equalized
+from calib8.exporting.tmfile.scales import scale_texts, uint8_texts
 from calib8.files import check_file
 from calib8.formats import tengine
+from calib8.model.from_tmfile.translate import float_model
 from calib8.model.graph import graph_inputs
-from calib8.model.load import load_model
+from calib8.number_texts import count
 from calib8.progress import Progress
-from calib8.qparams import INT8_SYMMETRIC
+from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec
 from calib8.table import CalibrationTable
 from calib8.tmfile.graph import Graph
 from calib8.tmfile.read import read_tmfile
 
+SYMMETRIC: Final = frozenset({"aciq-tengine"})
+"""Methods whose uint8 codes lie around 0 whatever was seen."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is made of a tmfile.
+
+    Attributes:
+        method: of the ranges, one of ``calib8.calibration.ranges.METHODS`` or a two-pass one.
+        uint8: codes with zero points and one scale per weight, in place of int8.
+        equalize: weights of neighbouring layers are equalized first (``exporting/tmfile/dfq``).
+        constants: weight → codes that it has already, whose scales are kept.
+    """
+
+    method: str
+    uint8: bool = False
+    equalize: bool = False
+    constants: Mapping[str, CodedArray] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, eq=False)
-class TmfileInt8:
+class TmfileCoded:
     """What became of a tmfile.
 
     Attributes:
+        floats: the float model in which the ranges were seen.
         coded: the model in codes, and the scales of its layers.
         scales: tensor → scale as the table has it.
+        points: tensor → zero point, of uint8 codes.
         samples: that were seen, 0 where the scales were given.
+        notes: what to know of it.
     """
 
+    floats: Graph
     coded: Coded
     scales: dict[str, str]
+    points: dict[str, int]
     samples: int
+    notes: tuple[str, ...] = ()
 
 
 def quantized_tmfile(
-    model: str | os.PathLike[str], reading: Reading, method: str, progress: Progress
-) -> TmfileInt8:
+    model: str | os.PathLike[str], reading: Reading, wanted: Wanted, progress: Progress
+) -> TmfileCoded:
     """Chooses the scales and puts the model into codes.
 
     Args:
         model: path of a float .tmfile.
         reading: the images.
-        method: of the ranges, one of ``calib8.calibration.ranges.METHODS`` or a two-pass one.
+        wanted: what is made.
         progress: told how far it is.
 
     Raises:
         Calib8Error: what can be wrong with model, data or method.
     """
     name, graph = os.fspath(model), read_tmfile(model)
-    table, samples = _calibrated(name, graph, reading, method, progress)
-    texts = scale_texts(graph, table, name)
-    return TmfileInt8(in_codes(graph, _numbers(texts), name), texts, samples)
+    notes: tuple[str, ...] = ()
+    if wanted.equalize:
+        found = equalized(graph)
+        graph, notes = found.graph, _of_equalizing(found)
+    spec = UINT8 if wanted.uint8 and wanted.method not in SYMMETRIC else INT8_SYMMETRIC
+    table, samples = _calibrated((name, graph), reading, wanted.method, spec, progress)
+    if wanted.uint8:
+        texts = uint8_texts(graph, table, name, symmetric=wanted.method in SYMMETRIC)
+        scales = {tensor: text for tensor, (text, _) in texts.items()}
+        points = {tensor: point for tensor, (_, point) in texts.items()}
+        return TmfileCoded(graph, _in_uint8(graph, scales, points, name), scales, points, samples, notes)
+    scales = scale_texts(graph, table, name)
+    coded = in_codes(graph, _numbers(scales), name, constants=wanted.constants)
+    return TmfileCoded(graph, coded, scales, {}, samples, notes)
 
 
-def tmfile_by_table(model: str | os.PathLike[str], table: str | os.PathLike[str]) -> TmfileInt8:
+def _of_equalizing(found: Equalized) -> tuple[str, ...]:
+    told = [f"{count(len(found.layers), 'layer')} equalized"]
+    if found.refused:
+        told.append(
+            f"{', '.join(found.refused)}: left as they are, for a function lies before or behind them that "
+            "factors do not pass, such as a ReLU6"
+        )
+    return tuple(told)
+
+
+def tmfile_by_table(
+    model: str | os.PathLike[str], table: str | os.PathLike[str], *, uint8: bool = False
+) -> TmfileCoded:
     """Puts the model into codes by the scales of a table of Tengine's tools, each as it stands there.
 
     Raises:
@@ -76,14 +131,22 @@ def tmfile_by_table(model: str | os.PathLike[str], table: str | os.PathLike[str]
         ModelError: what can be wrong with the model.
     """
     name, graph = os.fspath(model), read_tmfile(model)
-    texts = read_scales(table)
+    texts = read_codes(table, uint8=uint8)
     live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
-    kept = {tensor: texts[tensor] for tensor in live if tensor in texts}
-    return TmfileInt8(in_codes(graph, _numbers(kept), name), kept, 0)
+    scales = {tensor: texts[tensor][0] for tensor in live if tensor in texts}
+    if not uint8:
+        return TmfileCoded(graph, in_codes(graph, _numbers(scales), name), scales, {}, 0)
+    points = {tensor: texts[tensor][1] for tensor in scales}
+    return TmfileCoded(graph, _in_uint8(graph, scales, points, name), scales, points, 0)
 
 
-def read_scales(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Tensor → scale as it stands in a table of int8 scales.
+def _in_uint8(graph: Graph, scales: dict[str, str], points: dict[str, int], name: str) -> Coded:
+    numbers = _numbers(scales)
+    return in_uint8(graph, {tensor: (numbers[tensor], points[tensor]) for tensor in numbers}, name)
+
+
+def read_codes(path: str | os.PathLike[str], *, uint8: bool) -> dict[str, tuple[str, int]]:
+    """Tensor → scale as it stands in a table, and zero point.
 
     Raises:
         TableError: it cannot be read, or is none.
@@ -94,9 +157,9 @@ def read_scales(path: str | os.PathLike[str]) -> dict[str, str]:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, ValueError) as error:
         raise TableError(source, f"cannot be read ({error})", "Give a .scale file") from error
-    tengine.read(text, source, "tengine")
+    tengine.read(text, source, "tengine-uint8" if uint8 else "tengine")
     lines = (line.split() for line in text.splitlines())
-    return {parts[0]: parts[1] for parts in lines if len(parts) == 3}
+    return {parts[0]: (parts[1], int(parts[2])) for parts in lines if len(parts) == 3}
 
 
 def _numbers(texts: dict[str, str]) -> dict[str, float]:
@@ -104,12 +167,13 @@ def _numbers(texts: dict[str, str]) -> dict[str, float]:
 
 
 def _calibrated(
-    name: str, graph: Graph, reading: Reading, method: str, progress: Progress
+    named: tuple[str, Graph], reading: Reading, method: str, spec: QuantSpec, progress: Progress
 ) -> tuple[CalibrationTable, int]:
     """Ranges of every tensor that is an input or computed."""
     wish = Wish(method)
     check_wish(wish)
-    model = load_model(name)
+    name, graph = named
+    model = float_model(graph, name)
     dataset = reading.opened(graph_inputs(model))
     tensors = tuple(dict.fromkeys(tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")))
     how = Gathering(reading.batch, reading.threads, bins=needs_bins(wish, {}))
@@ -118,7 +182,5 @@ def _calibrated(
         method, model, found.statistics, dataset, batch=reading.batch, threads=reading.threads,
         progress=progress, without={},
     )  # fmt: skip
-    table = decide(
-        found.statistics, found.averages, INT8_SYMMETRIC, wish, {}, counts, threads=reading.threads
-    )
+    table = decide(found.statistics, found.averages, spec, wish, {}, counts, threads=reading.threads)
     return table, dataset.total or 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from calib8.data.fed import fed_from
+from calib8.files import is_translated
 from calib8.model.metadata import stored_entries
 from calib8.number_texts import count, percent
 from calib8.outcomes import Quantization
@@ -26,7 +27,6 @@ from calib8.run_report.words import (
     where_compared,
 )
 from calib8.tasks.verdict import Verdict, unjudged
-from calib8.tflite.magic import is_tflite_name
 
 LARGEST: Final = 3
 """Layers in float that are named."""
@@ -118,7 +118,7 @@ def _facts(result: Quantization, around: Around) -> Iterator[Figure]:
         yield Figure("effort", done.effort or "repairs named", held)
     if result.spots:
         yield Figure("16-bit codes", f"{len(result.spots)} tensors")
-    if around.int8 is not None and not is_tflite_name(around.int8):
+    if around.int8 is not None and not is_translated(around.int8):
         yield from what_its_bytes_are(result.model, around.bytes[1])
     difference = result.prepared.max_abs_diff
     differs = f"outputs differ by {difference:.2g} at most" if difference else "same outputs"

@@ -20,7 +20,7 @@ from calib8.data.fed import Fed, fed_from
 from calib8.data.reading import NOTHING_READ, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import Calib8Error, UsageError
-from calib8.files import atomic_output
+from calib8.files import atomic_output, is_translated
 from calib8.model.fix_inputs import with_fixed
 from calib8.model.load import ModelSource, load_model
 from calib8.model.metadata import PREFIX
@@ -43,7 +43,7 @@ from calib8.run_report.told import RunReport
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tasks.verdict import unjudged
-from calib8.tflite.magic import claims_to_be_tflite, is_tflite_name
+from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tuning.tune import Tuning
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _models(result: Quantization, asked: Asked) -> tuple[Model, Model]:
     """
     file = asked.around.int8
     if asked.fp32 is not None:
-        return asked.fp32, ir.to_proto(result.model) if file is None or is_tflite_name(file) else file
+        return asked.fp32, ir.to_proto(result.model) if file is None or is_translated(file) else file
     known = None if result.repaired is None else result.repaired.reference
     int8 = ir.to_proto(result.model)
     kept = [entry for entry in int8.metadata_props if entry.key != PREFIX + BATCH_NORMS]

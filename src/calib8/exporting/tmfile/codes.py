@@ -6,15 +6,16 @@
     PReLU slopes   float16
     the rest       constants keep their type, and get the scale 0
 
-Before that some operators hand their scale back (``handed_back``). What differs from the tool: weights of a
-Deconvolution have one scale per index of axis 0, which is an input channel, and the tool leaves the codes of
-the bias, and of some of its scales, what was in memory; here they are those of the first output channels.
+Before that some operators hand their scale back (``hand_back``). What differs from the tool: constants that
+an Eltwise adds or multiplies are int8 codes with a scale, where the tool leaves floats that its runtime takes
+for codes; weights of a Deconvolution have one scale per index of axis 0, which is an input channel, and the
+tool leaves the codes of the bias, and of some of its scales, what was in memory; here they are those of the
+first output channels.
 Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -22,15 +23,18 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.coded_array import CodedArray
 from calib8.errors import TableError, UnsupportedModelError
+from calib8.exporting.tmfile.hand_back import own_scales, scale_sources
 from calib8.tmfile.graph import Graph, Node, Quantization, Tensor
 from calib8.tmfile.kinds import LAYERS, kind
 
 LARGEST: Final = np.float32(127)
 
-HANDS_BACK: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Clip"})
-"""Operators whose result takes its scale back to what they read; so do max pools and ReLU without a slope,
-and Slice for what lies right before it."""
+MEETS: Final = frozenset({"Concat", "Eltwise", "Maximum", "Minimum", "Mean", "AddN"})
+"""Operators of several tensors that meet each other."""
+
+NONE: Final[Mapping[str, CodedArray]] = {}
 
 MADE_BY_TENGINE: Final = 1
 """What the tool writes as the format that a model came from."""
@@ -67,18 +71,27 @@ class Coded:
     layers: tuple[CodedLayer, ...]
 
 
-def in_codes(graph: Graph, scales: Mapping[str, float], name: str = "model") -> Coded:
+def in_codes(
+    graph: Graph,
+    scales: Mapping[str, float],
+    name: str = "model",
+    *,
+    constants: Mapping[str, CodedArray] = NONE,
+    hand_back: bool = True,
+) -> Coded:
     """The model in codes.
 
     Args:
         graph: a float one.
         scales: of every tensor that is an input or computed, by name; above 0.
         name: of the model, for messages.
+        constants: tensor → codes that it has already; others are rounded.
+        hand_back: operators hand their scale back; False: every tensor keeps its own.
 
     Raises:
         UnsupportedModelError: no float model, or one without weights.
         TableError: tensors without a scale, all of them.
-    """
+    """  # fmt: skip
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
     live = [tensor for tensor in graph.tensors if tensor.role in ("var", "input")]
@@ -86,13 +99,16 @@ def in_codes(graph: Graph, scales: Mapping[str, float], name: str = "model") -> 
     if lacking:
         problem = f"lacks {len(lacking)} of the {len(live)} tensors of {name}: {', '.join(lacking[:9])}"
         raise TableError("the table of scales", problem, "Calibrate the same model again")
-    tensors = list(map(_without_codes, graph.tensors))
-    for place, scale in handed_back(graph, scales).items():
+    tensors = list(map(without_codes, graph.tensors))
+    for place, source in (scale_sources if hand_back else own_scales)(graph).items():
+        scale = np.float32(scales[source])
         tensors[place] = replace(tensors[place], dtype="int8", quantization=_of(scale))
-    layers = [_layer(graph, node, tensors, name) for node in graph.nodes if node.op in LAYERS]
+    layers = [_layer(graph, node, tensors, constants, name) for node in graph.nodes if node.op in LAYERS]
     for node in graph.nodes:
         if node.op == "PReLU":
-            _halve(node, tensors, name)
+            halve(node, tensors, name)
+        if node.op in MEETS:
+            _operands(node, tensors, constants, name)
     made = replace(graph, tensors=tuple(tensors), made_from=MADE_BY_TENGINE)
     return Coded(made, tuple(layers))
 
@@ -101,80 +117,21 @@ def _of(*scales: np.float32) -> Quantization:
     return Quantization(np.asarray(scales, np.float32), np.zeros(len(scales), np.int32))
 
 
-def _without_codes(tensor: Tensor) -> Tensor:
+def without_codes(tensor: Tensor) -> Tensor:
+    """With a scale of 0, which the tool gives all that it leaves as it is."""
     return replace(tensor, quantization=_of(np.float32(0)))
 
 
-def handed_back(graph: Graph, scales: Mapping[str, float]) -> dict[int, np.float32]:
-    """The scale of every input and computed tensor, by place.
-
-    From the last tensor to the first: what ``HANDS_BACK`` computes gives its scale to what it reads, if that
-    has fewer than two readers, and so on back from there.
-    """
-    return _Pass(graph, scales).run()
-
-
-class _Pass:
-    """Walks back over the tensors, which the tool knows by their names."""
-
-    def __init__(self, graph: Graph, scales: Mapping[str, float]) -> None:
-        self.graph = graph
-        self.scales = {name: np.float32(scale) for name, scale in scales.items()}
-        read = (graph.tensors[place].name for node in graph.nodes for place in node.inputs)
-        self.readers = Counter(read)
-        self.producer = {place: node for node in graph.nodes for place in node.outputs}
-        self.done: set[str] = set()
-
-    def run(self) -> dict[int, np.float32]:
-        """All scales."""
-        places = [place for place, tensor in enumerate(self.graph.tensors) if self.is_live(place)]
-        for place in reversed(places):
-            name = self.graph.tensors[place].name
-            if name in self.done:
-                continue
-            node = self.producer[place]
-            if node.op == "Slice" or hands_back(node):
-                self.hand(name, node.inputs[0])
-            self.done.add(name)
-        found = {place: self.scales[self.graph.tensors[place].name] for place in places}
-        for node in self.graph.nodes:
-            if node.op == "Slice":
-                found[node.outputs[0]] = found[node.inputs[0]]
-        return found
-
-    def is_live(self, place: int) -> bool:
-        """An input, or computed."""
-        return self.graph.tensors[place].role in ("var", "input")
-
-    def hand(self, name: str, place: int) -> None:
-        """Gives the scale of a tensor to the one before it, and on."""
-        while self.is_live(place):
-            before = self.graph.tensors[place].name
-            if before in self.done or self.readers[before] >= 2:
-                return
-            self.scales[before] = self.scales[name]
-            self.done.add(before)
-            node = self.producer[place]
-            if not hands_back(node):
-                return
-            name, place = before, node.inputs[0]
-
-
-def hands_back(node: Node) -> bool:
-    """Whether the scale of what a node computes becomes that of what it reads."""
-    if node.op == "Pooling":
-        return node.options["alg"] == 0
-    if node.op == "ReLU":
-        return node.options["negative_slope"] == 0.0
-    return node.op in HANDS_BACK
-
-
-def _layer(graph: Graph, node: Node, tensors: list[Tensor], name: str) -> CodedLayer:
+def _layer(
+    graph: Graph, node: Node, tensors: list[Tensor], constants: Mapping[str, CodedArray], name: str
+) -> CodedLayer:
     """Puts weights and bias of a layer into codes."""
     x, weight = tensors[node.inputs[0]], graph.tensors[node.inputs[1]]
-    data = _floats(weight, name)
+    data = floats_of(weight, name)
     rows = data.reshape(data.shape[0], -1)
-    steps = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32) / LARGEST
+    steps = _known_steps(constants.get(weight.name), node, len(rows))
+    if steps is None:
+        steps = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32) / LARGEST
     codes = np.clip(_codes(rows, steps[:, None]), -LARGEST, LARGEST).astype(np.int8)
     tensors[node.inputs[1]] = replace(
         weight, dtype="int8", data=codes.reshape(data.shape), quantization=_of(*steps)
@@ -184,15 +141,50 @@ def _layer(graph: Graph, node: Node, tensors: list[Tensor], name: str) -> CodedL
     if len(node.inputs) < 3:
         return CodedLayer(weight.name, "", steps, bias_steps)
     bias = graph.tensors[node.inputs[2]]
-    values = _floats(bias, name)
-    sums = np.resize(bias_steps, values.size).reshape(values.shape)
-    limits = np.iinfo(np.int32)
-    whole = np.clip(_codes(values, sums).astype(np.float64), limits.min, limits.max).astype(np.int32)
+    whole = _bias_codes(floats_of(bias, name), bias_steps, constants.get(bias.name))
     tensors[node.inputs[2]] = replace(bias, dtype="int32", data=whole, quantization=_of(*bias_steps))
     return CodedLayer(weight.name, bias.name, steps, bias_steps)
 
 
-def _floats(tensor: Tensor, name: str) -> Single:
+def _known_steps(known: CodedArray | None, node: Node, rows: int) -> Single | None:
+    """Scales of the rows of weights that are codes already; None for scales along another axis."""
+    if known is None or (node.op == "Deconvolution" and known.axis is not None):
+        return None
+    if known.scale.size not in (1, rows):
+        return None
+    return np.ascontiguousarray(np.broadcast_to(known.scale.astype(np.float32).reshape(-1), (rows,)))
+
+
+def _bias_codes(values: Single, steps: Single, known: CodedArray | None) -> npt.NDArray[np.int32]:
+    """A bias in codes: those that it has, if their scales are these."""
+    if known is not None and np.array_equal(np.broadcast_to(known.scale, steps.shape), steps):
+        return (
+            np.broadcast_to(known.values.reshape(-1), (values.size,)).astype(np.int32).reshape(values.shape)
+        )
+    sums = np.resize(steps, values.size).reshape(values.shape)
+    limits = np.iinfo(np.int32)
+    return np.clip(_codes(values, sums).astype(np.float64), limits.min, limits.max).astype(np.int32)
+
+
+def _operands(node: Node, tensors: list[Tensor], constants: Mapping[str, CodedArray], name: str) -> None:
+    """Constants that meet a tensor: int8, one scale."""
+    for place in node.inputs:
+        tensor = tensors[place]
+        if tensor.role != "const" or tensor.dtype != "float32":
+            continue
+        data, known = floats_of(tensor, name), constants.get(tensor.name)
+        whole = known is not None and known.axis is None and known.values.dtype == np.int8
+        step = np.float32(known.scale) if known is not None and whole else np.abs(data).max() / LARGEST
+        codes = np.clip(_codes(data, np.asarray(step)), -LARGEST, LARGEST).astype(np.int8)
+        tensors[place] = replace(tensor, dtype="int8", data=codes, quantization=_of(np.float32(step)))
+
+
+def floats_of(tensor: Tensor, name: str) -> Single:
+    """The float32 elements of a constant.
+
+    Raises:
+        UnsupportedModelError: it is none.
+    """
     if tensor.role != "const" or tensor.data is None or tensor.dtype != "float32" or not tensor.shape:
         problem = f"weights '{tensor.name}' of a layer are no float32 constants"
         raise UnsupportedModelError(name, problem, "Keep the layer's network in float")
@@ -204,21 +196,21 @@ def _codes(values: Single, steps: Single) -> Single:
     """value / step rounded, ties away from zero; 0 where the step is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(steps == 0, np.float32(0), values / steps)
-    whole: Single = np.sign(ratio) * _rounded(np.abs(ratio))
+    whole: Single = np.sign(ratio) * rounded(np.abs(ratio))
     return whole
 
 
-def _rounded(magnitudes: Single) -> Single:
+def rounded(magnitudes: Single) -> Single:
     """Halves go up; x + ½ would round up what lies just below a half."""
     floor: Single = np.floor(magnitudes)
     rounded: Single = floor + (magnitudes - floor >= np.float32(0.5)).astype(np.float32)
     return rounded
 
 
-def _halve(node: Node, tensors: list[Tensor], name: str) -> None:
+def halve(node: Node, tensors: list[Tensor], name: str) -> None:
     """Slopes as float16, without a scale."""
     for place in node.inputs:
         tensor = tensors[place]
         if tensor.role == "const":
-            data: npt.NDArray[Any] = _floats(replace(tensor, dtype="float32"), name).astype(np.float16)
+            data: npt.NDArray[Any] = floats_of(replace(tensor, dtype="float32"), name).astype(np.float16)
             tensors[place] = replace(tensor, dtype="float16", data=data, quantization=None)

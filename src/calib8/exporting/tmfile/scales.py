@@ -9,7 +9,7 @@ was seen. Names end at the first space.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from calib8.errors import TableError
 from calib8.exporting.tmfile.codes import CodedLayer
 from calib8.qparams import INT8_SYMMETRIC, activation_qparams
-from calib8.table import CalibrationTable
+from calib8.table import CalibrationTable, Range
 from calib8.tmfile.graph import Graph
 
 LEAST_WITH_DECIMALS: Final = 0.001
@@ -25,9 +25,13 @@ LEAST_WITH_DECIMALS: Final = 0.001
 
 OF_SOFTMAX: Final = 1 / 127
 
+OF_SOFTMAX_UINT8: Final = 1 / 255
+
+LARGEST_UINT8: Final = np.float32(255)
+
 
 def scale_texts(graph: Graph, table: CalibrationTable, name: str = "model") -> dict[str, str]:
-    """Name → scale as it stands in the table, of every tensor that is an input or computed.
+    """Name → scale of int8 codes as it stands in the table, of every tensor that is an input or computed.
 
     Args:
         graph: the float model.
@@ -37,24 +41,49 @@ def scale_texts(graph: Graph, table: CalibrationTable, name: str = "model") -> d
     Raises:
         TableError: a tensor without a range, or a name that such a table cannot hold.
     """
+    return {
+        tensor: scale_text(
+            OF_SOFTMAX if found is None else activation_qparams(found.min, found.max, INT8_SYMMETRIC).scale
+        )
+        for tensor, found in _ranges(graph, table, name)
+    }
+
+
+def uint8_texts(
+    graph: Graph, table: CalibrationTable, name: str = "model", *, symmetric: bool = False
+) -> dict[str, tuple[str, int]]:
+    """Name → scale as it stands in the table, and zero point, of uint8 codes; likewise.
+
+    s = (max − min) / 255, the range with 0        z = ⌊−min / s⌋
+    s = 2 T / 255                                  z = 127            symmetric: ACIQ
+    """
+    texts: dict[str, tuple[str, int]] = {}
+    for tensor, found in _ranges(graph, table, name):
+        if found is None:
+            texts[tensor] = scale_text(OF_SOFTMAX_UINT8), 0
+            continue
+        low, high = np.float32(min(found.min, 0.0)), np.float32(max(found.max, 0.0))
+        high = max(high, -low) if symmetric else high
+        scale = np.float32(2) * high / LARGEST_UINT8 if symmetric else (high - low) / LARGEST_UINT8
+        point = int((high if symmetric else -low) / scale) if scale else 0
+        texts[tensor] = scale_text(float(scale)), point
+    return texts
+
+
+def _ranges(graph: Graph, table: CalibrationTable, name: str) -> Iterator[tuple[str, Range | None]]:
+    """Name and range of every tensor that is an input or computed; None behind a Softmax."""
     softmaxes = {place for node in graph.nodes if node.op == "Softmax" for place in node.outputs}
-    texts: dict[str, str] = {}
     for place, tensor in enumerate(graph.tensors):
         if tensor.role not in ("var", "input"):
             continue
         if tensor.name.split() != [tensor.name]:
             problem = f"tensor '{tensor.name}' of {name} has a name with spaces"
             raise TableError("the table of scales", problem, "Rename it in the model")
-        if place in softmaxes:
-            texts[tensor.name] = scale_text(OF_SOFTMAX)
-            continue
         entry = table.entries.get(tensor.name)
-        if entry is None:
+        if entry is None and place not in softmaxes:
             problem = f"lacks the tensor '{tensor.name}' of {name}"
             raise TableError("the table of scales", problem, "Calibrate the same model again")
-        qparams = activation_qparams(entry.range.min, entry.range.max, INT8_SYMMETRIC)
-        texts[tensor.name] = scale_text(qparams.scale)
-    return texts
+        yield tensor.name, None if entry is None or place in softmaxes else entry.range
 
 
 def scale_text(scale: float) -> str:
@@ -63,9 +92,9 @@ def scale_text(scale: float) -> str:
     return f"{single:.6f}" if single >= LEAST_WITH_DECIMALS else f"{single:.9g}"
 
 
-def table_text(texts: Mapping[str, str]) -> str:
-    """The table."""
-    return "".join(f"{name} {text} 0\n" for name, text in texts.items())
+def table_text(texts: Mapping[str, str], points: Mapping[str, int]) -> str:
+    """The table; a tensor without a zero point has 0."""
+    return "".join(f"{name} {text} {points.get(name, 0)}\n" for name, text in texts.items())
 
 
 def weight_text(layers: tuple[CodedLayer, ...]) -> str:

@@ -34,6 +34,15 @@ def as_stated(builder: Builder, node: Node) -> None:
     builder.reshaped(node, builder.read(node.inputs[0]))
 
 
+def flatten(builder: Builder, node: Node) -> None:
+    """All axes but the first joined."""
+    have, out = builder.shape(node.inputs[0]), builder.shape(node.outputs[0])
+    if out == (have[0], math.prod(have[1:])):
+        builder.write(node, "Flatten", [builder.read(node.inputs[0])], axis=1)
+    else:
+        as_stated(builder, node)
+
+
 def concat(builder: Builder, node: Node) -> None:
     """Joined along an axis."""
     builder.write(node, "Concat", inputs(builder, node), axis=whole(node, "axis")[0])

@@ -26,7 +26,7 @@ SAME_SEVERAL: Final = {"Maximum": "Max", "Minimum": "Min", "Mean": "Mean", "AddN
 TRANSLATE: Final[Mapping[str, Translate]] = {
     **{name: elementwise.unary(op) for name, op in SAME_UNARY.items()},
     **{name: elementwise.several(op) for name, op in SAME_SEVERAL.items()},
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "ExpandDims"), moves.as_stated),
+    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "ExpandDims"), moves.as_stated),
     "BatchNormalization": layers.batch_normalization,
     "Bias": layers.bias,
     "Clip": elementwise.clip,
@@ -36,6 +36,7 @@ TRANSLATE: Final[Mapping[str, Translate]] = {
     "DepthToSpace": images.depth_to_space,
     "Eltwise": elementwise.eltwise,
     "Elu": elementwise.elu,
+    "Flatten": moves.flatten,
     "FullyConnected": layers.fully_connected,
     "Gelu": elementwise.gelu,
     "HardSigmoid": elementwise.hard_sigmoid,

@@ -1,25 +1,17 @@
-"""Float Tengine models as ONNX graphs: outputs of Tengine's runtime, and every operator against NumPy."""
+"""A Tengine graph of every operator that has ONNX nodes, with an input and NumPy's output for it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import onnxruntime
-import pytest
 
-from calib8.errors import UnsupportedModelError
-from calib8.model.from_tmfile.operators import TRANSLATE
-from calib8.model.from_tmfile.translate import float_model
-from calib8.model.load import load_model
-from calib8.tmfile.graph import NHWC, Graph, Tensor
-from calib8.tmfile.write import write_tmfile
-from tmfile_nets import CLASSES, CONV, Net, classifier, coded
+from calib8.tmfile.graph import Graph, Tensor
+from tmfile_nets import Net
 
 RNG = np.random.default_rng(3)
 IMAGE = RNG.normal(size=(1, 4, 5, 6)).astype(np.float32)
@@ -33,27 +25,6 @@ def run(model: ir.Model, *feeds: Array) -> Array:
     )
     names = [port.name for port in session.get_inputs()]
     return session.run(None, dict(zip(names, feeds, strict=True)))[0]
-
-
-@pytest.mark.parametrize("name", ["mnist", "net_a", "net_b", "net_c"])
-def test_outputs_are_those_of_tengines_runtime_and_of_the_onnx_twin(shared_data: Path, name: str) -> None:
-    folder = shared_data / "tengine"
-    paths = {
-        "model": "mnist_fp32.tmfile",
-        "twin": "mnist.onnx",
-        "in": "mnist_in_fp32.bin",
-        "out": "mnist_out_fp32.bin",
-    }
-    if name != "mnist":
-        paths = {"model": f"nets/{name}.tmfile", "twin": f"nets/{name}.onnx"}
-        paths |= {"in": f"nets/{name}_fin.bin", "out": f"nets/{name}_fout.bin"}
-    model, twin = load_model(folder / paths["model"]), load_model(folder / paths["twin"])
-    shape = model.graph.inputs[0].shape.numpy()
-    image = np.fromfile(folder / paths["in"], np.float32).reshape(shape)
-    found = run(model, image)
-    np.testing.assert_array_equal(found, run(twin, image))
-    expected = np.fromfile(folder / paths["out"], np.float32).reshape(found.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=2e-6)
 
 
 def one_node(op: str, x: Array, shape: tuple[int, ...], /, *constants: Array, **options: Any) -> Graph:
@@ -309,28 +280,6 @@ def cases() -> dict[str, Case]:
     }
 
 
-@pytest.mark.parametrize("name", cases())
-def test_operators_compute_what_they_are_defined_by(name: str) -> None:
-    graph, x, expected = cases()[name]
-    found = run(float_model(graph, "net"), x)
-    assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
-
-
-def test_every_translation_is_tried() -> None:
-    elsewhere = {
-        "Convolution",
-        "Deconvolution",
-        "Split",
-        "Interp",
-        "Pooling",
-        "Eltwise",
-        "Unary",
-        "Reduction",
-    }
-    assert set(TRANSLATE) - elsewhere <= {name.split()[0] for name in cases()}
-
-
 def convolved(x: Array, weight: Array, pads: tuple[int, int], stride: int = 1) -> Array:
     """One group in loops; padding before and behind, the same on both axes."""
     padded = np.pad(x, [(0, 0), (0, 0), pads, pads])
@@ -342,107 +291,3 @@ def convolved(x: Array, weight: Array, pads: tuple[int, int], stride: int = 1) -
             window = padded[:, :, i * stride : i * stride + kernel, j * stride : j * stride + kernel]
             result[:, :, i, j] = np.tensordot(window, weight, ([1, 2, 3], [1, 2, 3]))
     return result
-
-
-@pytest.mark.parametrize(("activation", "limits"), [(-1, (-np.inf, np.inf)), (0, (0, np.inf)), (6, (0, 6))])
-def test_activations_that_are_fused(activation: int, limits: tuple[float, float]) -> None:
-    weight = RNG.normal(size=(4, 4, 3, 3)).astype(np.float32)
-    options = {**CONV, "input_channel": 4, "activation": activation}
-    graph = one_node("Convolution", IMAGE, (1, 4, 5, 6), weight, PER_CHANNEL, **options)
-    expected = np.clip(convolved(IMAGE, weight, (1, 1)) + COLUMN, *limits)
-    np.testing.assert_allclose(run(float_model(graph, "net"), IMAGE), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(("flag", "pads"), [(-1, (0, 1)), (-2, (1, 0))])
-def test_padding_that_keeps_the_size(flag: int, pads: tuple[int, int]) -> None:
-    square = IMAGE[:, :, :, :5].copy()
-    weight = RNG.normal(size=(4, 4, 2, 2)).astype(np.float32)
-    options = {**CONV, "kernel_h": 2, "kernel_w": 2, "activation": -1}
-    options |= dict.fromkeys(("pad_h0", "pad_w0", "pad_h1", "pad_w1"), flag)
-    graph = one_node("Convolution", square, (1, 4, 5, 5), weight, **options)
-    expected = convolved(square, weight, pads)
-    np.testing.assert_allclose(run(float_model(graph, "net"), square), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_split_gives_the_parts_that_the_file_states() -> None:
-    net = Net()
-    x = net.input("x", IMAGE.shape)
-    first = net.add(
-        Tensor("a", (1, 1, 5, 6)),
-        "Split",
-        (x,),
-        axis=1,
-        split_dim=2,
-        is_caffe=False,
-        is_onnx=True,
-        split_sizes=(),
-    )
-    net.tensors.append(Tensor("b", (1, 3, 5, 6)))
-    net.nodes[-1] = replace(net.nodes[-1], outputs=(first, first + 1))
-    graph = net.graph()
-    session_outputs = float_model(graph, "net").graph.outputs
-    assert [value.name for value in session_outputs] == ["a", "b"]
-    np.testing.assert_array_equal(run(float_model(graph, "net"), IMAGE), IMAGE[:, :1])
-
-
-def test_nhwc_models_become_nchw() -> None:
-    """Weights of a convolution and of a depthwise one, as converters from TFLite store them."""
-    net = Net()
-    plain = RNG.normal(size=(4, 3, 3, 4)).astype(np.float32)
-    deep = RNG.normal(size=(3, 3, 4)).astype(np.float32)
-    w = net.const("w", plain)
-    d = net.const("d", deep.reshape(4, 3, 3, 1))
-    x = net.input("x", (1, 5, 6, 4))
-    options = {**CONV, "input_channel": 4, "activation": -1}
-    y = net.add(Tensor("y", (1, 5, 6, 4)), "Convolution", (x, w), **options)
-    net.add(Tensor("z", (1, 5, 6, 4)), "Convolution", (y, d), **{**options, "group": 4})
-    graph = net.graph(model_layout=NHWC, graph_layout=NHWC)
-    inner = convolved(IMAGE, plain.transpose(0, 3, 1, 2), (1, 1))
-    expected = np.concatenate(
-        [convolved(inner[:, c : c + 1], deep[None, None, :, :, c], (1, 1)) for c in range(4)], 1
-    )
-    np.testing.assert_allclose(run(float_model(graph, "net"), IMAGE), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_all_operators_without_nodes_are_listed() -> None:
-    net = Net()
-    x = net.input("x", IMAGE.shape)
-    first = net.add(Tensor("a", IMAGE.shape), "Reorg", (x,), stride=2)
-    net.add(Tensor("never read", IMAGE.shape), "ReLU6", (first,))
-    net.add(Tensor("b", IMAGE.shape), "Reverse", (x,))
-    with pytest.raises(UnsupportedModelError) as caught:
-        float_model(net.graph(), "net.tmfile")
-    assert "2 operators cannot be translated: 'a' (Reorg): no ONNX node" in str(caught.value)
-    assert "'b' (Reverse)" in str(caught.value)
-    assert "ReLU6" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("graph", "match"),
-    [
-        (coded(classifier()), "it is a quantized Tengine model, its tensors hold codes"),
-        (
-            one_node("Eltwise", IMAGE, IMAGE.shape, type=3, caffe_flavor=0),
-            "type 3 needs numbers that the file",
-        ),
-        (one_node("Reshape", IMAGE, (7,), is_mxnet=0, reverse=0, shape=(7,), is_onnx=1), "does not become"),
-    ],
-)
-def test_what_cannot_be_translated_is_said(graph: Graph, match: str) -> None:
-    with pytest.raises(UnsupportedModelError, match=match):
-        float_model(graph, "net.tmfile")
-
-
-def test_a_file_without_weights_is_refused() -> None:
-    net = classifier()
-    bare = tuple(replace(tensor, data=None) for tensor in net.tensors)
-    with pytest.raises(UnsupportedModelError, match="the file holds no values of 'w'"):
-        float_model(replace(net, tensors=bare), "net.tmfile")
-
-
-def test_a_file_is_loaded_like_an_onnx_file(tmp_path: Path) -> None:
-    path = tmp_path / "net"
-    write_tmfile(classifier(), path)
-    model = load_model(path)
-    assert [value.name for value in model.graph.outputs] == ["scores"]
-    assert run(model, np.zeros((1, 3, 8, 8), np.float32)).shape == (1, CLASSES)

@@ -1,0 +1,50 @@
+"""An ONNX model as a tmfile: an int8 one of a QDQ model, a float one of a float model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from calib8.calibration.source import prepare_for_table
+from calib8.data.reading import Reading
+from calib8.exporting.tmfile.quantized import Shapes, float_graph, int8_graph, without_kernels
+from calib8.formats.tengine_names import converter_names
+from calib8.model.load import load_model
+from calib8.quantization.qdq import holds_codes
+from calib8.session.stored_preprocess import stored_preprocess
+from calib8.tmfile.graph import CONST, INPUT, Graph
+
+
+def tmfile_of(model: Path, shapes: Shapes) -> tuple[Graph, tuple[str, ...]]:
+    """The Tengine graph of a file, and what of it a tmfile does not hold.
+
+    A float model is prepared as for quantization: batch normalizations are part of the layers before them.
+
+    Args:
+        model: an .onnx file, or a float tmfile.
+        shapes: input name → sizes, where the model leaves them open; a free batch becomes 1.
+
+    Raises:
+        Calib8Error: what can be wrong with the model and the sizes, or what has no form in Tengine.
+    """
+    loaded = load_model(model)
+    if holds_codes(loaded):
+        graph = int8_graph(loaded, str(model), shapes).graph
+        return graph, (*_notes(model), *without_kernels(graph))
+    original, prepared = prepare_for_table(loaded, Reading(shapes=shapes))
+    names = converter_names(original)
+    return float_graph(prepared.model, str(model), shapes, names), _notes(model)
+
+
+def _notes(model: Path) -> tuple[str, ...]:
+    stored = stored_preprocess([model])
+    if stored is None:
+        return ()
+    return (f"a tmfile does not say how images become its inputs: {stored.to_json()}",)
+
+
+def operators(graph: Graph) -> Mapping[str, int]:
+    """Operator → how many, without those of constants and inputs, most frequent first."""
+    found = Counter(node.op for node in graph.nodes if node.op not in (CONST, INPUT))
+    return dict(found.most_common())

@@ -1,0 +1,98 @@
+"""A float Tengine model in uint8 codes, field for field as Tengine's quant_tool_uint8 makes it.
+
+    real = s (code − z)
+    activations    s and z that the table gives
+    weights        s = (max − min) / 255 over all, z = ⌊−min / s⌋; code = w / s + z, rounded, ties away
+    biases         s = s_w · s_x; code likewise, in int32, without zero point
+    PReLU slopes   float16
+
+Before that some operators hand scale and zero point back (``hand_back``). What differs from the tool: weights
+that lie on one side of 0 have a range with 0, where the tool's zero point is no uint8; and weights of zeros
+have codes of zeros.
+Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from calib8.errors import TableError, UnsupportedModelError
+from calib8.exporting.tmfile.codes import (
+    MADE_BY_TENGINE,
+    Coded,
+    CodedLayer,
+    floats_of,
+    halve,
+    rounded,
+    without_codes,
+)
+from calib8.exporting.tmfile.hand_back import is_live, scale_sources
+from calib8.tmfile.graph import Graph, Node, Quantization, Tensor
+from calib8.tmfile.kinds import LAYERS, kind
+
+LARGEST: Final = 255
+
+Code = tuple[float, int]
+"""Scale and zero point."""
+
+
+def in_uint8(graph: Graph, codes: Mapping[str, Code], name: str = "model") -> Coded:
+    """The model in codes.
+
+    Args:
+        graph: a float one.
+        codes: scale (above 0) and zero point of every tensor that is an input or computed, by name.
+        name: of the model, for messages.
+
+    Raises:
+        UnsupportedModelError: no float model, or one without weights.
+        TableError: tensors without a scale, all of them.
+    """
+    if kind(graph) != "float":
+        raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
+    live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
+    lacking = [tensor for tensor in live if not codes.get(tensor, (0.0, 0))[0] > 0.0]
+    if lacking:
+        problem = f"lacks {len(lacking)} of the {len(live)} tensors of {name}: {', '.join(lacking[:9])}"
+        raise TableError("the table of scales", problem, "Calibrate the same model again")
+    tensors = list(map(without_codes, graph.tensors))
+    for place, source in scale_sources(graph).items():
+        assert is_live(graph, place)
+        tensors[place] = replace(tensors[place], dtype="uint8", quantization=_of(*codes[source]))
+    layers = [_layer(graph, node, tensors, name) for node in graph.nodes if node.op in LAYERS]
+    for node in graph.nodes:
+        if node.op == "PReLU":
+            halve(node, tensors, name)
+    return Coded(replace(graph, tensors=tuple(tensors), made_from=MADE_BY_TENGINE), tuple(layers))
+
+
+def _of(scale: float | np.float32, zero_point: int) -> Quantization:
+    return Quantization(np.asarray([scale], np.float32), np.asarray([zero_point], np.int32))
+
+
+def _layer(graph: Graph, node: Node, tensors: list[Tensor], name: str) -> CodedLayer:
+    """Puts weights and bias of a layer into codes."""
+    x, weight = tensors[node.inputs[0]], graph.tensors[node.inputs[1]]
+    data = floats_of(weight, name)
+    low, high = min(data.min(initial=0), np.float32(0)), max(data.max(initial=0), np.float32(0))
+    step = np.float32((high - low) / np.float32(LARGEST))
+    point = int(-low / step) if step else 0
+    shifted = data / (step or np.float32(1)) + np.float32(point)
+    whole = np.clip(np.sign(shifted) * rounded(np.abs(shifted)), 0, LARGEST).astype(np.uint8)
+    tensors[node.inputs[1]] = replace(weight, dtype="uint8", data=whole, quantization=_of(step, point))
+    assert x.quantization is not None
+    sums = np.float32(x.quantization.scales[0] * step)
+    steps, bias_steps = np.asarray([step]), np.asarray([sums])
+    if len(node.inputs) < 3:
+        return CodedLayer(weight.name, "", steps, bias_steps)
+    bias = graph.tensors[node.inputs[2]]
+    ratio = floats_of(bias, name) / (sums or np.float32(np.inf))
+    limits = np.iinfo(np.int32)
+    codes = (np.sign(ratio) * rounded(np.abs(ratio))).astype(np.float64)
+    clipped = np.clip(codes, limits.min, limits.max).astype(np.int32)
+    tensors[node.inputs[2]] = replace(bias, dtype="int32", data=clipped, quantization=_of(sums, 0))
+    return CodedLayer(weight.name, bias.name, steps, bias_steps)

@@ -1,0 +1,259 @@
+"""The Tengine graph of an ONNX model while it grows: one tensor per value, under the value's name.
+
+    constants, in the order of the model | inputs | nodes, in the order of the model
+
+as Tengine's converter puts them. What a node computes together with the one before it, such as the Relu
+behind a Conv, has the name of the first, as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.errors import NoFormError
+from calib8.model.graph import constant, first_free, label
+from calib8.tmfile.graph import CONST, INPUT, NCHW, NHWC, Graph, Node, Option, Tensor
+
+MADE_FROM_ONNX: Final = 3
+"""What the converter writes as the format that a model came from."""
+
+MOST_AXES: Final = 4
+"""Of tensors that Tengine's kernels compute with."""
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """What became of an ONNX graph.
+
+    Attributes:
+        graph: in Tengine's operators.
+        tensors: value → tensor, of every value that has one.
+        constants: tensor → the initializer that it was made of.
+    """
+
+    graph: Graph
+    tensors: Mapping[str, str]
+    constants: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A node, tensors by name."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    options: Mapping[str, Option]
+
+
+class Net:
+    """Tensors and nodes so far.
+
+    Attributes:
+        graph: the ONNX graph: constants are initializers, shapes are known.
+        names: value → name that its tensor gets in place of its own.
+        coded: names of values that are rounded, so that no node may be computed together with the next.
+        done: nodes that were computed together with earlier ones.
+    """
+
+    def __init__(
+        self, graph: ir.Graph, names: Mapping[str, str], coded: Collection[str], order: Sequence[str]
+    ) -> None:
+        """Starts with the inputs of ``graph``; constants come in an order, others behind."""
+        self.graph, self.names, self.coded = graph, names, coded
+        self.done: set[ir.Node] = set()
+        self._steps: list[_Step] = []
+        self._tensors: dict[str, Tensor] = {}
+        known = dict.fromkeys((*order, *graph.initializers))
+        self._places = {name: place for place, name in enumerate(known)}
+        self._constants: dict[str, str] = {}
+        self._inputs: list[str] = []
+        self._stands: dict[ir.Value, str] = {}
+        values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
+        self._taken = {value.name or "" for value in values} | set(names.values())
+        for value in graph.inputs:
+            self._feed(value)
+
+    def _feed(self, value: ir.Value) -> None:
+        if value.dtype is not None and value.dtype != ir.DataType.FLOAT:
+            raise NoFormError(
+                f"the input '{value.name}' is {value.dtype.name.lower()}; Tengine's are float32"
+            )
+        name = value.name or ""
+        self._tensors[name] = Tensor(name, self.shape(value), role="input")
+        self._inputs.append(name)
+        self._stands[value] = name
+
+    def shape(self, value: ir.Value | None) -> tuple[int, ...]:
+        """Sizes of a value; those of a number are (1,).
+
+        Raises:
+            NoFormError: it is left out, or its sizes are not known.
+        """
+        if value is None:
+            raise NoFormError("an input is left out")
+        shape = value.shape
+        if shape is None or not shape.is_static():
+            raise NoFormError(f"the sizes of '{value.name}' are not known")
+        return tuple(int(size) for size in shape if isinstance(size, int)) or (1,)
+
+    def image(self, value: ir.Value | None) -> tuple[int, int, int, int]:
+        """Sizes of a value of four axes.
+
+        Raises:
+            NoFormError: it has not four.
+        """
+        shape = self.shape(value)
+        if len(shape) != 4:
+            raise NoFormError(f"its input has {len(shape)} axes; Tengine computes it on images, of 4")
+        return shape[0], shape[1], shape[2], shape[3]
+
+    def array(self, value: ir.Value | None) -> Array:
+        """The elements of a constant.
+
+        Raises:
+            NoFormError: it is computed or left out.
+        """
+        found = constant(value)
+        if found is None:
+            name = "an input" if value is None else f"'{value.name}'"
+            raise NoFormError(f"{name} is computed, where Tengine needs a constant")
+        return found
+
+    def floats(self, value: ir.Value | None) -> npt.NDArray[np.float32]:
+        """The elements of a constant that is float32, likewise."""
+        array = self.array(value)
+        if array.dtype != np.float32:
+            raise NoFormError(f"a constant of it is {array.dtype}, not float32")
+        return array
+
+    def read(self, value: ir.Value | None) -> str:
+        """The tensor of a value.
+
+        Raises:
+            NoFormError: it holds no float32 numbers, or is left out.
+        """
+        if value is None:
+            raise NoFormError("an input is left out")
+        if value in self._stands:
+            return self._stands[value]
+        self._stands[value] = self.const(value, self.floats(value))
+        return self._stands[value]
+
+    def const(self, value: ir.Value, array: Array) -> str:
+        """A constant made of an initializer, under its name where that is free."""
+        base = self.names.get(value.name or "", value.name or "")
+        array = np.ascontiguousarray(array).reshape(array.shape or (1,))
+        known = self._tensors.get(base)
+        if known is not None and known.data is not None and _are_equal(known.data, array):
+            return base
+        name = first_free(base, self._taken)
+        self._taken.add(name)
+        self._tensors[name] = Tensor(name, array.shape, array.dtype.name, "const", array)
+        self._constants[name] = value.name or ""
+        return name
+
+    def new_const(self, base: str, shape: Sequence[int]) -> str:
+        """A constant of zeros that the model does not have; it comes behind those that it has."""
+        name = first_free(base, self._taken)
+        self._taken.add(name)
+        self._tensors[name] = Tensor(name, tuple(shape), "float32", "const", np.zeros(shape, np.float32))
+        self._constants[name] = name
+        self._places[name] = len(self._places)
+        return name
+
+    def emit(self, base: str, shape: Sequence[int], op: str, inputs: Sequence[str], **options: Option) -> str:
+        """A node on the way, and the tensor that it computes."""
+        name = first_free(base, self._taken)
+        self._taken.add(name)
+        self._add(name, op, inputs, [(name, tuple(shape))], options)
+        return name
+
+    def write(
+        self,
+        node: ir.Node,
+        op: str,
+        inputs: Sequence[str],
+        *,
+        result: ir.Value | None = None,
+        **options: Option,
+    ) -> None:
+        """The node that computes all outputs of an ONNX node, or ``result`` in place of the first of them.
+
+        The sizes are those of the outputs; the name is that of the first one, as the converter has it.
+        """  # fmt: skip
+        outputs = [
+            value for value in node.outputs if value.name and (value.uses() or value.is_graph_output())
+        ]
+        outputs = outputs or [node.outputs[0]]
+        named = []
+        for number, value in enumerate(outputs):
+            last = result if result is not None and number == 0 else value
+            name = self.names.get(last.name or "", value.name or "")
+            named.append((name, self.shape(last)))
+            self._stands[value] = self._stands[last] = name
+        self._add(label(node), op, inputs, named, options)
+
+    def follows(self, value: ir.Value, tensor: str) -> None:
+        """The value is what a tensor holds already."""
+        self._stands[value] = tensor
+
+    def _add(
+        self, title: str, op: str, inputs: Sequence[str], outputs: Sequence[tuple[str, tuple[int, ...]]],
+        options: Mapping[str, Option],
+    ) -> None:  # fmt: skip
+        first = self._tensors[inputs[0]].layout if op in ("Reshape", "Softmax") else NCHW
+        layout = NHWC if op == "Flatten" else first
+        for name, shape in outputs:
+            self._tensors[name] = Tensor(name, shape, layout=layout)
+        self._steps.append(_Step(title, op, tuple(inputs), tuple(name for name, _ in outputs), options))
+
+    def finish(self) -> Made:
+        """The graph, and which tensor stands for what.
+
+        Raises:
+            NoFormError: an output of the model that no node computes, or one of several of a node.
+        """
+        constants = sorted(self._constants, key=lambda name: self._places[self._constants[name]])
+        steps = [_Step(name, CONST, (), (name,), {}) for name in constants]
+        steps += [_Step(name, INPUT, (), (name,), {}) for name in self._inputs]
+        steps += self._steps
+        order = [name for step in steps for name in step.outputs]
+        place = {name: number for number, name in enumerate(order)}
+        nodes = tuple(
+            Node(step.name, step.op, tuple(place[name] for name in step.inputs),
+                 tuple(place[name] for name in step.outputs), dict(step.options))
+            for step in steps
+        )  # fmt: skip
+        graph = Graph(
+            tuple(self._tensors[name] for name in order), nodes,
+            inputs=tuple(range(len(constants), len(constants) + len(self._inputs))),
+            outputs=self._output_nodes(steps), made_from=MADE_FROM_ONNX,
+        )  # fmt: skip
+        tensors = {value.name or "": name for value, name in self._stands.items()}
+        return Made(graph, tensors, self._constants)
+
+    def _output_nodes(self, steps: Sequence[_Step]) -> tuple[int, ...]:
+        found = []
+        for value in self.graph.outputs:
+            tensor = self._stands.get(value, "")
+            number = next((at for at, step in enumerate(steps) if tensor in step.outputs), -1)
+            if number < 0 or steps[number].op in (CONST, INPUT):
+                raise NoFormError(f"the output '{value.name}' is not computed")
+            if len(steps[number].outputs) > 1 or number in found:
+                raise NoFormError(f"the output '{value.name}' comes from a node that gives several")
+            found.append(number)
+        return tuple(found)
+
+
+def _are_equal(one: Array, other: Array) -> bool:
+    return one.dtype == other.dtype and np.array_equal(one, other)
