@@ -2,10 +2,10 @@
 
     python scripts/fuzz_tmfile.py --count 100000
 
-Valid files are made of graphs with every operator; words, bytes and lengths of them are changed. What can be
-read is also translated to ONNX, or refused there. Another
-error than one of calib8 ends the run and says how to make the file once more (``--only``), and so does a
-process that needs more memory than a file may take.
+Valid files are made of graphs with every operator, and of int8 ones with each that has an int8 form; words,
+bytes and lengths of them are changed. What can be read is also translated to ONNX and lowered to a program,
+or refused there. Another error than one of calib8 ends the run and says how to make the file once more
+(``--only``), and so does a process that needs more memory than a file may take.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ import numpy as np
 
 from calib8.errors import Calib8Error
 from calib8.model.from_tmfile.translate import float_model
+from calib8.program.lower_tmfile.lower import lower_tmfile
 from calib8.tmfile.read import parse
 from calib8.tmfile.write import serialize
 
 ROOT: Final = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
-import tmfile_nets  # noqa: E402 - what tests share lies in a folder of theirs
+import coded_nets  # noqa: E402 - what tests share lies in a folder of theirs
+import tmfile_nets  # noqa: E402
 
 NAME: Final = "broken.tmfile"
 MEMORY: Final = 300 << 20
@@ -45,9 +47,10 @@ MOST_CHANGES: Final = 4
 
 
 def corpus(seed: int) -> list[bytes]:
-    """Valid files: of every operator, and a network as floats and as codes."""
-    small = tmfile_nets.classifier(seed)
-    graphs = (small, tmfile_nets.coded(small), tmfile_nets.every_operator(seed))
+    """Valid files: of every operator, a network as floats and as codes, each operator in int8."""
+    small, rng = tmfile_nets.classifier(seed), np.random.default_rng(seed)
+    coded = [make(rng) for make in coded_nets.OPERATORS.values()]
+    graphs = (small, tmfile_nets.coded(small), tmfile_nets.every_operator(seed), *coded)
     return [serialize(graph) for graph in graphs]
 
 
@@ -78,7 +81,7 @@ def broken_file(files: list[bytes], seed: int, number: int) -> bytes:
 
 
 def attempt(data: bytes) -> str:
-    """What becomes of a file: ``refused``, ``read``, or ``translated`` where it has an ONNX form too."""
+    """What becomes of a file: ``refused``, ``read``, ``translated`` to ONNX or ``lowered`` to a program."""
     try:
         graph = parse(data, NAME)
     except Calib8Error as error:
@@ -86,12 +89,14 @@ def attempt(data: bytes) -> str:
         return "refused"
     again = serialize(graph)
     assert tmfile_nets.same(parse(again, NAME), graph), "what was written reads otherwise"
-    try:
-        float_model(graph, NAME)
-    except Calib8Error as error:
-        check_text(error)
-        return "read"
-    return "translated"
+    for make, told in ((float_model, "translated"), (lower_tmfile, "lowered")):
+        try:
+            make(graph, NAME)
+        except Calib8Error as error:
+            check_text(error)
+        else:
+            return told
+    return "read"
 
 
 def check_text(error: Calib8Error) -> None:

@@ -16,6 +16,8 @@ void fill_reference(KernelTable& table) {
   set_kernel<AddSums, reference_add_sums>(table);
   set_kernel<Mul, reference_mul>(table);
   set_kernel<Div, reference_div>(table);
+  set_kernel<RealRescale, reference_real_rescale>(table);
+  set_kernel<RealPair, reference_real_pair>(table);
   set_kernel<Extreme, reference_extreme>(table);
   set_kernel<Lookup, reference_lookup>(table);
   set_kernel<MaxPool, reference_max_pool>(table);

@@ -57,12 +57,20 @@ namespace {  // NOLINT: internal linkage is the point
   }
 }
 
-// A float32 result as a code: clamped before the conversion, so that nothing overflows. NaN gives `low`.
-[[maybe_unused]] inline int64_t rounded_code(float value, int64_t shift, int64_t low, int64_t high) {
-  const float rounded = std::nearbyint(value);
+// A whole number of float32 as a code: clamped before the conversion, so that nothing overflows. NaN gives
+// `low`.
+[[maybe_unused]] inline int64_t whole_code(float rounded, int64_t shift, int64_t low, int64_t high) {
   const float least = static_cast<float>(low - shift), most = static_cast<float>(high - shift);
   if (!(rounded > least)) return low;
   return rounded > most ? high : static_cast<int64_t>(rounded) + shift;
+}
+
+// A float32 result as a code, ties to even; away_code: ties away from zero.
+[[maybe_unused]] inline int64_t rounded_code(float value, int64_t shift, int64_t low, int64_t high) {
+  return whole_code(std::nearbyint(value), shift, low, high);
+}
+[[maybe_unused]] inline int64_t away_code(float value, int64_t shift, int64_t low, int64_t high) {
+  return whole_code(std::round(value), shift, low, high);
 }
 
 [[maybe_unused]] inline uint8_t rescaled(const Rescale& rule, const Memory& memory, int32_t acc,

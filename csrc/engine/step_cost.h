@@ -55,6 +55,8 @@ inline double nanoseconds(const Requantize& step) { return product(step.tensors.
 inline double nanoseconds(const Add& step) { return product(step.pair.sizes) / kElements; }
 inline double nanoseconds(const Mul& step) { return product(step.pair.sizes) / kElements; }
 inline double nanoseconds(const Div& step) { return product(step.pair.sizes) / kElements; }
+inline double nanoseconds(const RealRescale& step) { return product(step.tensors.sizes) / kElements; }
+inline double nanoseconds(const RealPair& step) { return product(step.pair.sizes) / kElements; }
 inline double nanoseconds(const Extreme& step) { return product(step.pair.sizes) / kElements; }
 // One thread takes a direction of a few samples; with nothing else to do the others are left alone.
 inline double nanoseconds(const Recurrent& step) {

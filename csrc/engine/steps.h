@@ -26,7 +26,8 @@ using AllSteps = std::tuple<FillHalo, Copy, Quantize, Dequantize, Conv, Depthwis
                             AddSums, Mul, Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax,
                             LayerNorm, ResizeLinear, ResizeToFloat, Plane, Finish, WideAdd, WideMul,
                             WideLookup, WideMaxPool, WideQuantize, WideDequantize, WideConv, WideDepthwise,
-                            WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div, TimeFilter, IntegerGru>;
+                            WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div, TimeFilter, IntegerGru,
+                            RealRescale, RealPair>;
 constexpr int kStepKinds = std::tuple_size_v<AllSteps>;
 
 }  // namespace calib8::engine

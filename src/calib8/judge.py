@@ -76,7 +76,7 @@ def evaluate(
     but no time is told, and there are neither tasks nor judges of your own.
 
     Args:
-        models: paths of .onnx and .tflite files of one network; saved programs too with the runtimes
+        models: paths of .onnx, .tflite and .tmfile files of one network; saved programs too with the runtimes
             ``calib8`` and ``reference``, plans with ``calib8``; torch modules, which are float models.
         data: images or arrays, or a ``Reading``, whose other fields are keywords too. Without ``preprocess``
             that of a quantized model of the list is taken. ``labels`` are a ``file label`` list for an image
@@ -88,8 +88,9 @@ def evaluate(
         runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
             rounding), or LiteRT with its kernels of XNNPACK (``litert``), its own (``litert-optimized``) or
             those that define TFLite (``litert-reference``). None: ``calib8`` where one of the models is a
-            quantized TFLite model, else ``onnxruntime``. The two of calib8 are for quantized models, and
-            the float ones run in ONNX Runtime then; LiteRT is for TFLite models, and the others run there.
+            quantized model of TFLite or Tengine, else ``onnxruntime``. The two of calib8 are for quantized
+            models, and the float ones run in ONNX Runtime then; LiteRT is for TFLite models, and the others
+            run there.
         profile, integer_only: with the runtimes ``calib8`` and ``reference``, see
             ``calib8.InferenceSession``.
         judge: a function (outputs_float, outputs_int8) → score of your own, called for every sample with

@@ -490,12 +490,44 @@ def float_program(profile: Profile) -> Program:
     return single(op.Float, [plain("x", 1, 3, 4, 4)], plain("y", 1, 2, 2, 2), profile, **fields)
 
 
+def reals() -> dict[tuple[str, Profile], Program]:
+    """What goes by way of real numbers, in the only profile that does."""
+    profile: Profile = "tengine"
+    clamp: dict[str, Any] = {"low": -127, "high": 127}
+    window: dict[str, Any] = {"kernel": (3, 2), "strides": (2, 2), "pads": (1, 0, 1, 1), "count_pads": True}
+
+    def int8(name: str, *shape: int, scale: float = HALF) -> Slot:
+        return codes(name, *shape, scale=scale, zero_point=0, dtype="int8")
+
+    factor = floats(0.25, 0.0, 1.5)
+    below = np.minimum(np.arange(256)[None, :] - np.arange(256)[:, None], 0).astype(np.float32)
+    programs = {
+        "RealRescale": single(
+            op.RealRescale, [sums("x", 2, 3)], int8("y", 2, 3), profile,
+            input=0.125, factor=factor, output=HALF, **clamp,
+        ),
+        "RealPair": single(
+            op.RealPair, [int8("a", 2, 3, 4, scale=0.25), int8("b", 3, 1)], int8("y", 2, 3, 4), profile,
+            kind="sum", **clamp,
+        ),
+        "AveragePool": single(
+            op.AveragePool, [int8("x", 1, 7, 6, 4)], int8("y", 1, 4, 3, 4), profile, **window,
+            rule=rules.RealAverage(), **clamp,
+        ),
+        "Softmax": single(
+            op.Softmax, [int8("x", 2, 5)], int8("y", 2, 5, scale=2.0**-7), profile,
+            rule=rules.RealSoftmax(np.exp2(below)),
+        ),
+    }  # fmt: skip
+    return {(name, profile): program for name, program in programs.items()}
+
+
 EXAMPLES: dict[tuple[str, Profile], Program] = {
     (name, profile): program
     for profile in PROFILES
     for make in (images, pairs, singles, moves)
     for name, program in make(profile).items()
-}
+} | reals()
 """(Instruction, profile) → a sound program of that one instruction."""
 
 

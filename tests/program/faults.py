@@ -46,7 +46,7 @@ class Unheard(op.Instruction):
 
 
 FIELDS = [
-    of(lambda p: replace(p, profile="exact"), "profile is 'exact', not one of onnx, tflite, single"),  # type: ignore[arg-type]
+    of(lambda p: replace(p, profile="exact"), "profile is 'exact', not one of onnx, tflite, single, tengine"),  # type: ignore[arg-type]
     of(lambda p: replace(p, slots=list(p.slots)), "slots is a list, not a tuple"),  # type: ignore[arg-type]
     of(lambda p: replace(p, instructions=("Conv",)), r"instructions\[0\] is 'Conv', not Instruction"),  # type: ignore[arg-type]
     step("Conv", r"strides\[0\] is a float32, not int", strides=(np.float32(1), 1)),
@@ -140,7 +140,7 @@ KINDS = [
 ]  # fmt: skip
 
 SUMS_MOVED = single(op.Reshape, [sums("x", 1, 4, scales=[1, 2, 3, 4])], sums("y", 2, 4, scales=[1, 2, 3, 4]))
-NAMES = sorted({name for name, _ in EXAMPLES})
+NAMES = sorted({name for name, profile in EXAMPLES if profile == "onnx"})
 OWN_SHAPES = ("Float", "Reshape", "Slice")
 """Their output slot is what says which shape is meant."""
 
@@ -261,6 +261,12 @@ FOREIGN: list[tuple[str, Profile, Profile, str]] = [
     ("Quantize", "tflite", "single", "rounding away"),
     ("ResizeLinear", "onnx", "single", "rounding even"),
     ("ResizeLinear", "single", "tflite", "rounding up"),
+    ("RealRescale", "tengine", "onnx", "RealRescale in profile onnx"),
+    ("RealPair", "tengine", "single", "RealPair"),
+    ("AveragePool", "tengine", "onnx", "RealAverage"),
+    ("AveragePool", "onnx", "tengine", "FloatAverage"),
+    ("Softmax", "tengine", "tflite", "RealSoftmax"),
+    ("Conv", "single", "tengine", "FixedRescale"),
 ]
 """Example, its profile, the profile that it is declared to have, and what is wrong then."""
 
@@ -324,6 +330,23 @@ RULES = [
     rule("Mul", "the factor -0.5", "onnx", factor=-0.5),
     rule("Mul", "the factor 0.1. It must be a float32", "onnx", factor=0.1),
     rule("Mul", r"the factor 1e\+60", "onnx", factor=1e60),
+    *(
+        step("RealRescale", problem, "tengine", **fields)
+        for problem, fields in (
+            (r"factors of shape \[2\]. Give \[1\] or \[3\]", {"factor": floats(1, 1)}),
+            ("the factor -1", {"factor": floats(1, -1, 1)}),
+            ("the factor inf", {"factor": floats(1, 1, np.inf)}),
+            ("the first factor 0.1. It must be a float32 value above 0", {"input": 0.1}),
+            ("the first factor 0.0", {"input": 0.0}),
+            ("output is inf, not a finite number", {"output": float("inf")}),
+            ("the divisor -1.0", {"output": -1.0}),
+        )
+    ),
+    step(
+        "RealPair", "is a 'quotient'. It must be one of sum, difference, product", "tengine", kind="quotient"
+    ),
+    rule("Softmax", r"a table of shape \[256\]. Give \[256, 256\]", "tengine", table=floats(*[1] * 256)),
+    rule("Softmax", "entries outside 0 … 1, or none of 1", "tengine", table=np.zeros((256, 256), np.float32)),
     rule("Add", "left factor 0.1", "onnx", lhs=0.1),
     rule("Add", "right factor -1.0", "onnx", rhs=-1.0),
     rule("Add", "constant 0.1", "onnx", fixed=0.1),

@@ -124,7 +124,8 @@ WIDE: dict[tuple[str, Profile], Program] = {
 
 NARROW = [
     *("AddSums", "ArgMax", "ArgMin", "AveragePool", "Div", "GroupNorm", "IntegerLstm", "LayerNorm", "MatMul"),
-    *("Maximum", "Mean", "Minimum", "Recurrent", "ReduceL2", "ReduceMax", "ReduceMin", "Requantize"),
+    *("Maximum", "Mean", "Minimum", "RealPair", "RealRescale", "Recurrent", "ReduceL2", "ReduceMax"),
+    *("ReduceMin", "Requantize"),
     "ResizeLinear",
     "Softmax",
 ]

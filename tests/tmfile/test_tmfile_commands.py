@@ -75,9 +75,9 @@ def test_a_quantized_tmfile_is_told_from_a_float_one(folder: Path, tmp_path: Pat
     write_tmfile(coded(classifier()), path)
     for act in (
         lambda: calib8.calibrate(path, folder / "images.npz"),
-        lambda: calib8.InferenceSession(path),
-        lambda: calib8.evaluate([path], folder / "images.npz"),
+        lambda: calib8.compare(folder / "net.tmfile", path, folder / "images.npz"),
     ):
         with pytest.raises(ModelError, match="is a quantized Tengine model") as caught:
             act()
         assert "int8.tmfile" in str(caught.value)
+        assert "goes into evaluate" in str(caught.value)

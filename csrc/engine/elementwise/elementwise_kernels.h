@@ -177,6 +177,29 @@ void requantize(const Requantize& step, const Memory& memory, Part part) {
   }
 }
 
+void real_rescale(const RealRescale& step, const Memory& memory, Part part) {
+  const Pair tensors = alone(step.tensors);
+  const Finish finish(step.zero_point, step.low, step.high);
+  if (step.per_channel != 0) {
+    map<int32_t, int32_t>(tensors, memory, part, RealRescaled<true>(step, memory), finish);
+  } else {
+    map<int32_t, int32_t>(tensors, memory, part, RealRescaled<false>(step, memory), finish);
+  }
+}
+
+void real_pair(const RealPair& step, const Memory& memory, Part part) {
+  const Finish finish(step.zero_point, step.low, step.high);
+  const uint8_t* table = memory.constant<uint8_t>(step.table);
+  const auto apply = [&](auto rule) { map<uint8_t, uint8_t>(step.pair, memory, part, rule, finish, table); };
+  if (step.kind == RealPair::kSum) {
+    apply(RealPairs<RealPair::kSum>(step));
+  } else if (step.kind == RealPair::kDifference) {
+    apply(RealPairs<RealPair::kDifference>(step));
+  } else {
+    apply(RealPairs<RealPair::kProduct>(step));
+  }
+}
+
 void extreme(const Extreme& step, const Memory& memory, Part part) {
   const bool largest = step.largest != 0;
   walk<uint8_t, uint8_t>(step.pair, memory, part,
@@ -230,6 +253,8 @@ void fill_elementwise(KernelTable& table) {
   set_kernel<AddSums, add_sums>(table);
   set_kernel<Mul, mul>(table);
   set_kernel<Div, div>(table);
+  set_kernel<RealRescale, real_rescale>(table);
+  set_kernel<RealPair, real_pair>(table);
   set_kernel<Extreme, extreme>(table);
   set_kernel<Lookup, lookup>(table);
 }

@@ -14,6 +14,11 @@ namespace {  // NOLINT: internal linkage is the point
 // Nearest, ties to even; beyond 2^17 cut off there, NaN and what is below int32 become INT32_MIN.
 inline Ints to_int(Floats v) { return V::rounded(V::smaller(all_float(131072), v)); }
 
+// Nearest, ties away from zero; beyond ±2^17 cut off there.
+inline Ints to_int_away(Floats v) {
+  return V::rounded_away(clamped(v, all_float(-131072), all_float(131072)));
+}
+
 // A parameter: one number, or an array along the last axis.
 template <class T, bool kEach>
 struct Parameter {
@@ -286,6 +291,46 @@ struct FloatQuotient {
   Ints operator()(Ints a, Ints b, int64_t) const {
     const Floats real = V::multiply(V::floats(V::subtract32(a, lhs_zero)), lhs);
     return to_int(V::divide(V::divide(real, V::gathered(divisor, b)), output));
+  }
+};
+
+// round(fl(fl(acc·input)·factor[c]) / output), ties away from zero
+template <bool kEach>
+struct RealRescaled {
+  Parameter<float, kEach> factor;
+  Floats input, output;
+
+  RealRescaled(const RealRescale& step, const Memory& memory)
+      : factor(memory, step.factor), input(all_float(step.input)), output(all_float(step.output)) {}
+  Ints operator()(Ints acc, Ints, int64_t place) const {
+    const Floats real = V::multiply(V::multiply(V::floats(acc), input), factor.at(place));
+    return to_int_away(V::divide(real, output));
+  }
+};
+
+// round(fl(fl(lhs·a) ∘ fl(rhs·b)) / output), ties away from zero, ∘ one of + − ·
+template <int64_t kKind>
+struct RealPairs {
+  Ints lhs_zero, rhs_zero;
+  Floats lhs, rhs, output;
+
+  explicit RealPairs(const RealPair& step)
+      : lhs_zero(all_int(step.lhs_zero)),
+        rhs_zero(all_int(step.rhs_zero)),
+        lhs(all_float(step.lhs)),
+        rhs(all_float(step.rhs)),
+        output(all_float(step.output)) {}
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Floats left = V::multiply(V::floats(V::subtract32(a, lhs_zero)), lhs);
+    const Floats right = V::multiply(V::floats(V::subtract32(b, rhs_zero)), rhs);
+    return to_int_away(V::divide(joined(left, right), output));
+  }
+
+ private:
+  static Floats joined(Floats a, Floats b) {
+    if constexpr (kKind == RealPair::kSum) return V::add(a, b);
+    if constexpr (kKind == RealPair::kDifference) return V::subtract(a, b);
+    return V::multiply(a, b);
   }
 };
 

@@ -147,7 +147,7 @@ struct FixedMean {
 // Do the vector rules hold? FixedMean needs |Σ| · multiplier >> right to fit int32: |Σ| < 2^16.
 bool average_fits(const AveragePool& step, const Memory& memory) {
   const int64_t taps = step.window.kernel_rows * step.window.kernel_columns;
-  if (taps > kMostTaps) return false;
+  if (taps > kMostTaps || step.kind == AveragePool::kReal) return false;
   if (step.kind != AveragePool::kFixed) return true;
   if (step.rounding != Rescale::kSingle) return false;
   for (int64_t i = 0; i < taps; ++i) {

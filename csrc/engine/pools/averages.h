@@ -24,13 +24,19 @@ namespace {  // NOLINT: internal linkage is the point
   return static_cast<uint8_t>(rounded_code(value, step.output_shift, step.low, step.high));
 }
 
-// kCodes and kFixed, of Σ (q − z_x).
+// kCodes, kFixed and kReal, of Σ (q − z_x).
 [[maybe_unused]] inline uint8_t average_of_codes(const AveragePool& step, const Memory& memory, int64_t total,
                                                  int64_t count) {
   if (step.kind == AveragePool::kCodes) {
     const int64_t codes = total + step.input_zero * count, half = count / 2;
     const int64_t mean = codes < 0 ? -((-codes + half) / count) : (codes + half) / count;
     return static_cast<uint8_t>(clamped(mean + step.output_shift, step.low, step.high));
+  }
+  if (step.kind == AveragePool::kReal) {
+    const float real = static_cast<float>(total) * static_cast<float>(step.input_scale);
+    const float value = real / static_cast<float>(count) / static_cast<float>(step.output_scale);
+    const int64_t zero = step.output_zero + step.output_shift;
+    return static_cast<uint8_t>(away_code(value, zero, step.low, step.high));
   }
   const int64_t multiplier = memory.constant<int32_t>(step.multiplier)[count - 1];
   const int64_t exponent = memory.constant<int32_t>(step.exponent)[count - 1];

@@ -2,6 +2,7 @@
 //
 //   kFloat     rint(fl(fl(e · factor) / S)) + z_y
 //   kInteger   floor((2·e·factor + S·2^f) / (S·2^(f + 1))) + z_y            f fraction bits
+//   kReal      round(fl(e / S) / s_y) + z_y, ties away from zero
 //   kFixed     RDPOT(SRDHM(1/S, e), …) + z_y                                gemmlowp, e in Q0.31, S in Q12.19
 //
 // Everything here has internal linkage: files with other instruction sets include it too.
@@ -29,7 +30,7 @@ namespace {  // NOLINT: internal linkage is the point
 
 // What all shares of one row have in common.
 struct RowTotal {
-  float real = 0;        // kFloat: S, added one by one
+  float real = 0;        // kFloat, kReal: S, added one by one
   int64_t whole = 0;     // kInteger: S; kFixed: S, at most INT32_MAX
   int64_t inverse = 0;   // kFixed: 1/S without its exponent, Q0.31
   int64_t exponent = 0;  // kFixed: right shift of the product
@@ -50,6 +51,10 @@ struct RowTotal {
     const float exponential = memory.constant<float>(step.table)[entry];
     const float share = exponential * static_cast<float>(step.factor) / total.real;
     return static_cast<uint8_t>(rounded_code(share, step.zero_point, 0, 255));
+  }
+  if (step.kind == Softmax::kReal) {
+    const float share = memory.constant<float>(step.table)[entry] / total.real;
+    return static_cast<uint8_t>(away_code(share / static_cast<float>(step.factor), step.zero_point, 0, 255));
   }
   const int64_t exponential = memory.constant<int32_t>(step.table)[entry];
   if (step.kind == Softmax::kInteger) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lanes.h"
+#include "reference/reference.h"
 #include "scratch.h"
 #include "shares.h"
 
@@ -114,6 +115,7 @@ void whole_softmax_row(const Softmax& step, const Memory& memory, const uint8_t*
 
 void softmax(const Softmax& step, const Memory& memory, Part part) {
   if (step.kind == Softmax::kFloat) return float_softmax(step, memory, part);
+  if (step.kind == Softmax::kReal) return reference_softmax(step, memory, part);
   const Range rows = share(part, step.rows);
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     whole_softmax_row(step, memory,

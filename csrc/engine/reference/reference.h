@@ -17,6 +17,8 @@ void reference_add(const Add& step, const Memory& memory, Part part);
 void reference_add_sums(const AddSums& step, const Memory& memory, Part part);
 void reference_mul(const Mul& step, const Memory& memory, Part part);
 void reference_div(const Div& step, const Memory& memory, Part part);
+void reference_real_rescale(const RealRescale& step, const Memory& memory, Part part);
+void reference_real_pair(const RealPair& step, const Memory& memory, Part part);
 void reference_extreme(const Extreme& step, const Memory& memory, Part part);
 void reference_lookup(const Lookup& step, const Memory& memory, Part part);
 void reference_max_pool(const MaxPool& step, const Memory& memory, Part part);

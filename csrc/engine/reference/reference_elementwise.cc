@@ -46,6 +46,21 @@ uint8_t quotient_of(const Div& step, const Memory& memory, uint8_t lhs, uint8_t 
   return static_cast<uint8_t>(clamped(value + step.zero_point, step.low, step.high));
 }
 
+uint8_t real_code(const RealRescale& step, const Memory& memory, int32_t acc, int64_t channel) {
+  const float real = static_cast<float>(acc) * static_cast<float>(step.input) *
+                     memory.constant<float>(step.factor)[step.per_channel != 0 ? channel : 0];
+  return static_cast<uint8_t>(
+      away_code(real / static_cast<float>(step.output), step.zero_point, step.low, step.high));
+}
+
+uint8_t real_pair(const RealPair& step, uint8_t lhs, uint8_t rhs) {
+  const float a = static_cast<float>(step.lhs) * static_cast<float>(lhs - step.lhs_zero);
+  const float b = static_cast<float>(step.rhs) * static_cast<float>(rhs - step.rhs_zero);
+  const float real = step.kind == RealPair::kSum ? a + b : step.kind == RealPair::kDifference ? a - b : a * b;
+  return static_cast<uint8_t>(
+      away_code(real / static_cast<float>(step.output), step.zero_point, step.low, step.high));
+}
+
 }  // namespace
 
 void reference_requantize(const Requantize& step, const Memory& memory, Part part) {
@@ -93,6 +108,25 @@ void reference_div(const Div& step, const Memory& memory, Part part) {
   uint8_t* output = memory.data<uint8_t>(step.pair.output_buffer, step.pair.output_offset);
   each_element(step.pair, part, [&](int64_t a, int64_t b, int64_t to, int64_t) {
     output[to] = quotient_of(step, memory, lhs[a], rhs[b]);
+  });
+}
+
+void reference_real_rescale(const RealRescale& step, const Memory& memory, Part part) {
+  const int32_t* input = memory.data<int32_t>(step.tensors.input_buffer, step.tensors.input_offset);
+  uint8_t* output = memory.data<uint8_t>(step.tensors.output_buffer, step.tensors.output_offset);
+  each_element(step.tensors, part, [&](int64_t from, int64_t to, int64_t channel) {
+    output[to] = real_code(step, memory, input[from], channel);
+  });
+}
+
+void reference_real_pair(const RealPair& step, const Memory& memory, Part part) {
+  const uint8_t* lhs = memory.data<uint8_t>(step.pair.lhs_buffer, step.pair.lhs_offset);
+  const uint8_t* rhs = memory.data<uint8_t>(step.pair.rhs_buffer, step.pair.rhs_offset);
+  uint8_t* output = memory.data<uint8_t>(step.pair.output_buffer, step.pair.output_offset);
+  const uint8_t* table = memory.constant<uint8_t>(step.table);
+  each_element(step.pair, part, [&](int64_t a, int64_t b, int64_t to, int64_t) {
+    const uint8_t code = real_pair(step, lhs[a], rhs[b]);
+    output[to] = table == nullptr ? code : table[code];
   });
 }
 

@@ -7,11 +7,16 @@ namespace {
 
 constexpr int kHighestEntry = 255;  // that of the largest code
 
-RowTotal row_total(const Softmax& step, const Memory& memory, const uint8_t* codes, int64_t largest) {
+// The entry of code 0 in a row with this largest code.
+int64_t first_entry(const Softmax& step, int64_t largest) {
+  return step.kind == Softmax::kReal ? 256 * largest : kHighestEntry - largest;
+}
+
+RowTotal row_total(const Softmax& step, const Memory& memory, const uint8_t* codes, int64_t first) {
   RowTotal total;
   for (int64_t i = 0; i < step.classes; ++i) {
-    const int64_t entry = kHighestEntry - largest + codes[i];
-    if (step.kind == Softmax::kFloat) {
+    const int64_t entry = first + codes[i];
+    if (step.kind == Softmax::kFloat || step.kind == Softmax::kReal) {
       total.real += memory.constant<float>(step.table)[entry];
     } else {
       const int64_t exponential = memory.constant<int32_t>(step.table)[entry];
@@ -31,10 +36,9 @@ void reference_softmax(const Softmax& step, const Memory& memory, Part part) {
     uint8_t* shares = memory.data<uint8_t>(step.target_buffer, step.target_offset) + row * step.classes;
     int64_t largest = 0;
     for (int64_t i = 0; i < step.classes; ++i) largest = codes[i] > largest ? codes[i] : largest;
-    const RowTotal total = row_total(step, memory, codes, largest);
-    for (int64_t i = 0; i < step.classes; ++i) {
-      shares[i] = share_of(step, memory, total, kHighestEntry - largest + codes[i]);
-    }
+    const int64_t first = first_entry(step, largest);
+    const RowTotal total = row_total(step, memory, codes, first);
+    for (int64_t i = 0; i < step.classes; ++i) shares[i] = share_of(step, memory, total, first + codes[i]);
   }
 }
 

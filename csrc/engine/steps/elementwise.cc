@@ -65,6 +65,23 @@ void check_step(const Div& step, Limits& limits) {
   }
 }
 
+void check_step(const RealRescale& step, Limits& limits) {
+  check_single(step.tensors, limits, 4);
+  check_codes(step.low, step.high);
+  require(within(step.zero_point, 0, 255), "a zero point that is no code");
+  limits.array<float>(step.factor, repeated(step.tensors.sizes, step.per_channel));
+}
+
+void check_step(const RealPair& step, Limits& limits) {
+  check_pair(step.pair, limits);
+  check_codes(step.low, step.high);
+  require(within(step.kind, RealPair::kSum, RealPair::kProduct), "an unknown sum");
+  for (const int64_t zero : {step.lhs_zero, step.rhs_zero, step.zero_point}) {
+    require(within(zero, 0, 255), "a zero point that is no code");
+  }
+  check_table(step.table, limits);
+}
+
 void check_step(const Extreme& step, Limits& limits) { check_pair(step.pair, limits); }
 
 void check_step(const Lookup& step, Limits& limits) {

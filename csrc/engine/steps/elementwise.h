@@ -115,6 +115,49 @@ struct Div {
 };
 void check_step(const Div& step, Limits& limits);
 
+// Sums → codes by way of the real number: round(fl(fl(fl(acc)·input)·factor[c]) / output), ties away from
+// zero, + zero_point.
+struct RealRescale {
+  static constexpr const char* kName = "real_rescale";
+  Single tensors;
+  int64_t per_channel;            // 0: the array has one entry
+  int64_t factor;                 // constant float32
+  double input, output;           // float32 values
+  int64_t zero_point, low, high;  // stored domain
+
+  template <class F>
+  void fields(F&& f) {
+    f("tensors", tensors), f("per_channel", per_channel), f("factor", factor), f("input", input);
+    f("output", output), f("zero_point", zero_point), f("low", low), f("high", high);
+  }
+};
+void check_step(const RealRescale& step, Limits& limits);
+
+// Two codes by way of their real numbers a = fl(lhs·(A − z_a)) and b = fl(rhs·(B − z_b)):
+// round(fl(a + b) / output), or that of a − b or a·b, ties away from zero, + zero_point.
+struct RealPair {
+  static constexpr const char* kName = "real_pair";
+  enum Kind : int64_t { kSum = 1, kDifference = 2, kProduct = 3 };
+  Pair pair;
+  int64_t kind;
+  double lhs, rhs, output;        // float32 values
+  int64_t lhs_zero, rhs_zero;     // stored domain
+  int64_t zero_point, low, high;  // stored domain
+  int64_t table;                  // constant uint8 [256], −1 for none
+
+  template <class F>
+  void fields(F&& f) {
+    f("pair", pair), f("kind", kind), f("lhs", lhs), f("rhs", rhs), f("output", output);
+    f("lhs_zero", lhs_zero), f("rhs_zero", rhs_zero), f("zero_point", zero_point);
+    f("low", low), f("high", high), f("table", table);
+  }
+  template <class F>
+  static void kinds(F&& f) {
+    f("sum", kSum), f("difference", kDifference), f("product", kProduct);
+  }
+};
+void check_step(const RealPair& step, Limits& limits);
+
 struct Extreme {
   static constexpr const char* kName = "extreme";
   Pair pair;

@@ -95,7 +95,7 @@ void check_step(const AveragePool& step, Limits& limits) {
   limits.writes(step.output);
   check_window(step.window, step.input, step.output);
   check_codes(step.low, step.high);
-  require(within(step.kind, AveragePool::kFloat, AveragePool::kFixed), "an unknown mean");
+  require(within(step.kind, AveragePool::kFloat, AveragePool::kReal), "an unknown mean");
   if (step.kind != AveragePool::kFixed) return;
   require(within(step.rounding, Rescale::kDouble, Rescale::kAway), "an unknown rescale");
   const int64_t taps = step.window.kernel_rows * step.window.kernel_columns;
@@ -129,11 +129,15 @@ void check_step(const ArgMax& step, Limits& limits) {
 }
 
 void check_step(const Softmax& step, Limits& limits) {
-  require(within(step.kind, Softmax::kFixed, Softmax::kInteger), "an unknown Softmax");
+  require(within(step.kind, Softmax::kFixed, Softmax::kReal), "an unknown Softmax");
   Extent all;
   all.along(step.rows, step.classes).along(step.classes, 1);
   limits.reads(step.source_buffer, step.source_offset, all);
   limits.writes(step.target_buffer, step.target_offset, all);
+  if (step.kind == Softmax::kReal) {
+    limits.array<float>(step.table, 256 * 256);
+    return;
+  }
   check_exponentials(step, limits.array<int32_t>(step.table, 256));
 }
 

@@ -17,14 +17,14 @@ struct MaxPool {
 };
 void check_step(const MaxPool& step, Limits& limits);
 
-// The mean of a window by FloatAverage, CodeAverage or FixedRescale (docs/numerics.md).
+// The mean of a window by FloatAverage, CodeAverage, FixedRescale or RealAverage (docs/numerics.md).
 struct AveragePool {
   static constexpr const char* kName = "average_pool";
-  enum Kind : int64_t { kFloat = 1, kCodes = 2, kFixed = 3 };
+  enum Kind : int64_t { kFloat = 1, kCodes = 2, kFixed = 3, kReal = 4 };
   View input, output;
   Window window;
   int64_t count_pads, kind;
-  double input_scale, output_scale;   // kFloat: float32 values
+  double input_scale, output_scale;   // kFloat, kReal: float32 values
   int64_t rounding;                   // kFixed: a Rescale::Kind
   int64_t multiplier, exponent;       // kFixed: constants int32 [taps], entry n − 1 for windows of n taps
   int64_t input_zero, output_zero;    // raw
@@ -41,7 +41,7 @@ struct AveragePool {
   }
   template <class F>
   static void kinds(F&& f) {
-    f("float", kFloat), f("codes", kCodes), f("fixed", kFixed);
+    f("float", kFloat), f("codes", kCodes), f("fixed", kFixed), f("real", kReal);
   }
 };
 void check_step(const AveragePool& step, Limits& limits);
@@ -89,14 +89,15 @@ struct ArgMax {
 void check_step(const ArgMax& step, Limits& limits);
 
 // Over the last axis of [rows, classes]; both tensors are dense. Entry i of the table is the exponential of a
-// code that lies 255 − i below the largest of its row.
+// code that lies 255 − i below the largest of its row; kReal: entry 256·m + i that of code i where m is the
+// largest.
 struct Softmax {
   static constexpr const char* kName = "softmax";
-  enum Kind : int64_t { kFixed = 1, kFloat = 2, kInteger = 3 };
+  enum Kind : int64_t { kFixed = 1, kFloat = 2, kInteger = 3, kReal = 4 };
   int64_t source_buffer, source_offset, target_buffer, target_offset;
   int64_t rows, classes, kind;
-  int64_t table;                          // constant [256]: float32 (kFloat) or int32; kFixed: Q0.31
-  double factor;                          // kFloat: float32 value
+  int64_t table;  // constant [256]: float32 (kFloat) or int32; kFixed: Q0.31; kReal: float32 [256·256]
+  double factor;  // float32 value; kReal: the scale of the output
   int64_t integer_factor, fraction_bits;  // kInteger
   int64_t zero_point;                     // of the output, stored domain
 
@@ -109,7 +110,7 @@ struct Softmax {
   }
   template <class F>
   static void kinds(F&& f) {
-    f("fixed", kFixed), f("float", kFloat), f("integer", kInteger);
+    f("fixed", kFixed), f("float", kFloat), f("integer", kInteger), f("real", kReal);
   }
 };
 void check_step(const Softmax& step, Limits& limits);

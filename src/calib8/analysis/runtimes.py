@@ -39,7 +39,7 @@ USE_OWN: Final = f"Use {parameter('runtime', NATIVE)} or {REFERENCE}"
 NOTHING_CARRIED: Final[Mapping[str, str]] = MappingProxyType({})
 """States of sessions that are fed like other inputs."""
 
-ANY_FILE: Final = "Give the path of an .onnx or .tflite file"
+ANY_FILE: Final = "Give the path of an .onnx, .tflite or .tmfile"
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ def open_in_runtime(
 
     Args:
         path: an .onnx file; a .tflite file for the runtimes of ``OWN`` and ``LITERT``, a float one also for
-            ``onnxruntime``, as a float .tmfile is; a saved program for the runtimes of ``OWN``, a plan for
-            ``calib8``.
+            ``onnxruntime``; a .tmfile as a .tflite one, but for ``LITERT``; a saved program for the runtimes
+            of ``OWN``, a plan for ``calib8``.
         runtime: one of ``RUNTIMES``.
         threads: inference threads, 0 for all cores.
         profile, integer_only, state: of the runtimes of ``OWN``, see ``InferenceSession``.
@@ -92,7 +92,7 @@ def open_in_runtime(
     settings = Settings(threads, profile, integer_only, state)
     if claims_to_be_tflite(path):
         return _open_tflite(path, runtime, settings)
-    if claims_to_be_tmfile(path) and runtime not in OWN:
+    if claims_to_be_tmfile(path):
         return _open_tmfile(path, runtime, settings)
     if runtime in LITERT:
         raise UsageError(
@@ -120,15 +120,17 @@ def _of_rounding(profile: str | None) -> str:
 
 
 def default_runtime(paths: Sequence[Path_]) -> str:
-    """Where models run if nothing was said: in calib8 where one is a quantized TFLite model.
+    """Where models run if nothing was said: in calib8 where one is a quantized model of TFLite or Tengine.
 
     Raises:
         ModelError: a TFLite file is damaged.
     """
     from calib8.tflite.kinds import kind_of_file
+    from calib8.tmfile.kinds import kind_of_file as kind_of_tmfile
 
-    tflite = [path for path in paths if claims_to_be_tflite(path)]
-    return NATIVE if any(kind_of_file(path) == "quantized" for path in tflite) else ONNXRUNTIME
+    kinds = [kind_of_file(path) for path in paths if claims_to_be_tflite(path)]
+    kinds_of_tengine = [kind_of_tmfile(path) for path in paths if claims_to_be_tmfile(path)]
+    return NATIVE if "quantized" in (*kinds, *kinds_of_tengine) else ONNXRUNTIME
 
 
 def open_side_by_side(
@@ -232,18 +234,23 @@ def _open_tflite(path: Path_, runtime: str, settings: Settings) -> Session:
 
 
 def _open_tmfile(path: Path_, runtime: str, settings: Settings) -> Session:
-    """A float Tengine model as the ONNX model that computes the same.
+    """A Tengine model where it can run: a float one as the ONNX model that computes the same.
 
     Raises:
-        UsageError: another runtime than ONNX Runtime.
-        UnsupportedModelError: a quantized one, or operators that have no ONNX nodes.
+        UsageError: it cannot run there.
+        ModelError: the file is damaged, or has operators that have no form there.
     """
-    from calib8.model.load import load_model  # what runs plans does without
+    from calib8.analysis import tmfile_sessions  # ONNX models do without
 
-    if runtime != ONNXRUNTIME:
-        cure = f"Use {parameter('runtime', ONNXRUNTIME)}"
-        raise UsageError(parameter("runtime", runtime), f"{path} is a Tengine model", cure)
-    return open_session(load_model(path), threads=settings.threads, name=os.fspath(path))
+    if runtime in OWN:
+        _check_threads(settings.threads)
+        return tmfile_sessions.open_in_own(
+            path, runtime, settings.threads, settings.profile, settings.integer_only
+        )
+    if runtime == ONNXRUNTIME:
+        return tmfile_sessions.open_float(path, settings.threads)
+    cure = f"Use one of {', '.join((ONNXRUNTIME, *OWN))}"
+    raise UsageError(parameter("runtime", runtime), f"{path} is a Tengine model", cure)
 
 
 def _open_onnxruntime(path: Path_, settings: Settings) -> Session:
@@ -303,7 +310,7 @@ OPENERS: Final[dict[str, Callable[[Path_, Settings], Session]]] = {
     NATIVE: _open_native,
     REFERENCE: _open_reference,
 }
-"""How each opens what is not a TFLite model."""
+"""How each opens what is no model of TFLite or Tengine."""
 
 RUNTIMES: Final = (*OPENERS, *LITERT)
 """All of them; those of ``LITERT`` run TFLite models only, which ``_open_tflite`` opens."""

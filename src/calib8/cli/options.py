@@ -307,7 +307,7 @@ _RUNTIME_HELP: Final = (
 )
 PROFILE_HELP: Final = (
     "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program "
-    "or plan has its own; a TFLite model is always tflite."
+    "or plan has its own; a TFLite model is always tflite, one of Tengine tengine."
 )
 INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
 

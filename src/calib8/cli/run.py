@@ -150,14 +150,14 @@ def _class_names(model: Path, names: Path | None) -> Mapping[int, str]:
 
 
 def _has_graph(model: Path) -> bool:
-    """Whether it is an ONNX model, not a plan, a program or a TFLite file."""
+    """Whether it is an ONNX model, not a plan, a program or a file of TFLite or Tengine."""
     from calib8.engine.plan_file import claims_to_be_plan
     from calib8.program.magic import is_program_file
     from calib8.tflite.magic import claims_to_be_tflite
+    from calib8.tmfile.magic import claims_to_be_tmfile
 
-    return model.is_file() and not (
-        claims_to_be_plan(model) or is_program_file(model) or claims_to_be_tflite(model)
-    )
+    others = (claims_to_be_plan, is_program_file, claims_to_be_tflite, claims_to_be_tmfile)
+    return model.is_file() and not any(claims(model) for claims in others)
 
 
 @dataclass

@@ -100,7 +100,7 @@ def compile(
     """Compiles a quantized model into a plan: packed weights and finished steps, which open as fast as read.
 
     Args:
-        model: path of a quantized .onnx or .tflite file of any tool, or of a saved program.
+        model: path of a quantized .onnx, .tflite or .tmfile of any tool, or of a saved program.
         output: the plan, ``NAME.c8``.
         profile, integer_only, shapes: see ``calib8.InferenceSession``; a free batch counts as 1.
         until: of a TFLite model: names of tensors that become the outputs in place of its own.

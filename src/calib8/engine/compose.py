@@ -19,7 +19,7 @@ from calib8.program.instructions import TRAITS, Instruction, Lookup
 from calib8.program.ops.operand import Operand
 from calib8.program.program import CODE_TYPES, Program, Slot
 
-POINTWISE: Final = (op.Lookup, op.Add, op.Sub, op.Mul, op.Div, op.Maximum, op.Minimum)
+POINTWISE: Final = (op.Lookup, op.Add, op.Sub, op.Mul, op.Div, op.RealPair, op.Maximum, op.Minimum)
 """Instructions that make each code of the output from the codes at the same place."""
 
 

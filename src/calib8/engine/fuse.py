@@ -22,7 +22,7 @@ from calib8.program.rules import CurveRescale, TwoSidedRescale
 ADDERS: Final = (op.Conv, op.FullyConnected)
 """Layers whose step can add a residual."""
 
-TABLE_STEPS: Final = (op.Conv, op.FullyConnected, op.DepthwiseConv, op.Add, op.Sub)
+TABLE_STEPS: Final = (op.Conv, op.FullyConnected, op.DepthwiseConv, op.Add, op.Sub, op.RealPair)
 """Instructions whose step can end with a table."""
 
 WIDER: Final = 1.5

@@ -38,6 +38,8 @@ VIEW_INSTRUCTIONS: Final = (
     op.AddSums,
     op.Mul,
     op.Div,
+    op.RealRescale,
+    op.RealPair,
     op.Maximum,
     op.Minimum,
     op.Concat,

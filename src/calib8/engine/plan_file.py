@@ -37,7 +37,7 @@ from calib8.engine.plan import FloatCall, Plan, PlanPort, PlanState, Row, Stored
 from calib8.engine.run import ISAS
 from calib8.errors import ModelError
 from calib8.forks import whole_imports
-from calib8.profiles import PROFILES
+from calib8.profiles import ALL_PROFILES
 
 MAGIC: Final = b"\x89c8\x00\r\n\x1a\n"
 """Begins no text, and does not survive being copied as text."""
@@ -331,7 +331,7 @@ def _check_plan(plan: Plan) -> None:
     lengths = len(plan.rows), len(plan.step_names), len(plan.step_macs)
     if len(set(lengths)) > 1:
         raise ValueError("{} steps with {} names and {} numbers of products".format(*lengths))
-    if plan.profile not in PROFILES:
+    if plan.profile not in ALL_PROFILES:
         raise ValueError(f"profile {plan.profile!r}")
     for size in (plan.arena_bytes, plan.weight_bytes):
         if not 0 <= size <= MOST_BYTES:

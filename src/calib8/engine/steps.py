@@ -62,6 +62,14 @@ class Div(Step):
     """Quotient of codes."""
 
 
+class RealRescale(Step):
+    """Sums to codes by way of real numbers."""
+
+
+class RealPair(Step):
+    """Sum, difference or product of codes by way of real numbers."""
+
+
 class Extreme(Step):
     """Elementwise larger or smaller code."""
 

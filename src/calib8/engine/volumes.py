@@ -21,7 +21,8 @@ Shape = tuple[int, ...]
 RANK: Final = 5
 
 POINTWISE: Final = (
-    op.Lookup, op.Requantize, op.Add, op.Sub, op.Mul, op.Div, op.Maximum, op.Minimum, op.AddSums
+    op.Lookup, op.Requantize, op.Add, op.Sub, op.Mul, op.Div, op.RealRescale, op.RealPair, op.Maximum,
+    op.Minimum, op.AddSums,
 )  # fmt: skip
 
 REDUCTIONS: Final = (op.Mean, op.ReduceL2, op.ReduceMax, op.ReduceMin)

@@ -26,6 +26,7 @@ from calib8.program.ops import (
     moves,
     pools,
     quotient,
+    real,
     recurrent,
     resize,
     softmax,
@@ -69,6 +70,8 @@ from calib8.program.ops.pools import Mean as Mean
 from calib8.program.ops.pools import ReduceMax as ReduceMax
 from calib8.program.ops.pools import ReduceMin as ReduceMin
 from calib8.program.ops.quotient import Div as Div
+from calib8.program.ops.real import RealPair as RealPair
+from calib8.program.ops.real import RealRescale as RealRescale
 from calib8.program.ops.resize import ResizeLinear as ResizeLinear
 from calib8.program.ops.resize import ResizeNearest as ResizeNearest
 from calib8.program.ops.softmax import Softmax as Softmax
@@ -84,6 +87,7 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **mat_mul.TRAITS,
     **elementwise.TRAITS,
     **quotient.TRAITS,
+    **real.TRAITS,
     **pools.TRAITS,
     **length.TRAITS,
     **softmax.TRAITS,

@@ -20,6 +20,8 @@ from calib8.program.cell_rules import Multipliers as Multipliers
 from calib8.program.quotient_rules import FixedQuotient as FixedQuotient
 from calib8.program.quotient_rules import FloatQuotient as FloatQuotient
 from calib8.program.quotient_rules import QuotientRule as QuotientRule
+from calib8.program.real_rules import RealAverage as RealAverage
+from calib8.program.real_rules import RealSoftmax as RealSoftmax
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
@@ -233,7 +235,7 @@ class CodeAverage:
     zero point."""
 
 
-AverageRule = FloatAverage | CodeAverage | FixedRescale
+AverageRule = FloatAverage | CodeAverage | FixedRescale | RealAverage
 """FixedRescale: multiplier[n − 1] serves windows of n taps; ``Σ(q − z_x)`` is what is rescaled."""
 
 
@@ -270,7 +272,7 @@ class TableSoftmax:
     fraction_bits: int = 0
 
 
-SoftmaxRule = FixedSoftmax | TableSoftmax
+SoftmaxRule = FixedSoftmax | TableSoftmax | RealSoftmax
 
 NORM_EPSILON_BITS: Final = 16
 NORM_VALUE_BITS: Final = 22

@@ -69,7 +69,7 @@ class InferenceSession(Streaming):
 
     Attributes:
         name: path or graph name, for messages.
-        rounding: the rounding profile: ``onnx``, ``tflite`` or ``single``.
+        rounding: the rounding profile: ``onnx``, ``tflite``, ``single`` or ``tengine``.
         inputs, outputs: their specs; sizes that are fixed by ``shapes`` are filled in.
     """
 
@@ -93,13 +93,14 @@ class InferenceSession(Streaming):
         With ``integer_only``, and for TFLite models, a free batch axis is no reason to wait.
 
         Args:
-            model: path of a QDQ or QOperator ``.onnx`` or quantized ``.tflite`` file of any tool, of a saved
-                program or of a plan, a ModelProto, the bytes of a model, a Program or a Plan.
+            model: path of a QDQ or QOperator ``.onnx`` or quantized ``.tflite`` file of any tool, of an int8
+                ``.tmfile`` of Tengine, of a saved program or of a plan, a ModelProto, the bytes of a model, a
+                Program or a Plan.
             runtime: what runs it: ``calib8``, the native engine, or ``reference``, the NumPy definition of
                 every instruction. Both give the same bits.
             profile: how sums become codes: ``onnx``, ``tflite`` or ``single``, see docs/numerics.md. None is
                 ``onnx``, with ``integer_only`` it is ``single``; a program or plan keeps the one it has, a
-                TFLite model is always ``tflite``.
+                TFLite model is always ``tflite``, one of Tengine ``tengine``.
             integer_only: refuse a model of which a part has no integer form.
             shapes: input name → sizes; an input that is named takes no others then.
             threads: that share the work of a run, 1 … 256; None: as many as processors may be used.

@@ -29,7 +29,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.plan_file import SUFFIX, load_plan, save_plan
 from calib8.errors import Calib8Error, ModelError
 from calib8.forks import whole_imports
-from calib8.profiles import PROFILES
+from calib8.profiles import ALL_PROFILES
 from calib8.session.cache_folder import cache_folder, make_room, most_bytes, touch
 from calib8.session.ports import Shapes
 from calib8.session.prepared import Opened
@@ -307,7 +307,7 @@ def _spec_row(spec: TensorSpec) -> list[Any]:
 
 def _opened(document: dict[str, Any], lower: Lower) -> Opened:
     """Raises ValueError, TypeError or KeyError for what ``_document`` did not make."""
-    [profile] = [known for known in PROFILES if known == document["profile"]]
+    [profile] = [known for known in ALL_PROFILES if known == document["profile"]]
     inputs, outputs = (_specs(document[key]) for key in ("inputs", "outputs"))
     states = {str(read): str(written) for read, written in document["states"].items()}
     at_once = bool(document["at_once"])

@@ -1,4 +1,4 @@
-"""Opening what is no plan yet: ONNX and TFLite models of any tool, programs and their files."""
+"""Opening what is no plan yet: ONNX, TFLite and Tengine models of any tool, programs and their files."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from calib8.quantization.qdq import holds_codes
 from calib8.session.ports import Shapes, program_specs
 from calib8.session.prepared import Opened, check_fixed, refuse_outputs
 from calib8.tflite.magic import claims_to_be_tflite, is_tflite_bytes
+from calib8.tmfile.magic import claims_to_be_tmfile, is_tmfile_bytes
 from calib8.type_texts import a_type
 
 Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program
@@ -55,7 +56,15 @@ def opened_source(
 
         return opened_tflite(source, profile, integer_only, outputs)
     refuse_outputs(outputs)
+    if _is_tmfile(source):
+        with whole_imports():
+            from calib8.session.tmfile_models import opened_tmfile  # what ONNX models do without
+
+        return opened_tmfile(source, profile, integer_only)
     chosen = chosen_profile(profile, integer_only)
+    if chosen == "tengine" and not _is_lowered(source):
+        problem = "is what Tengine's own models have"
+        raise UsageError("profile 'tengine'", problem, "Give an int8 .tmfile, which needs no profile")
     if isinstance(source, Program):
         verify(source)
         return _opened_program(source, source.name or "program", profile, integer_only)
@@ -68,6 +77,18 @@ def _is_tflite(source: Source) -> TypeGuard[str | os.PathLike[str] | bytes]:
     if isinstance(source, bytes):
         return is_tflite_bytes(source)
     return isinstance(source, str | os.PathLike) and claims_to_be_tflite(source)
+
+
+def _is_tmfile(source: Source) -> TypeGuard[str | os.PathLike[str] | bytes]:
+    if isinstance(source, bytes):
+        return is_tmfile_bytes(source)
+    return isinstance(source, str | os.PathLike) and claims_to_be_tmfile(source)
+
+
+def _is_lowered(source: Source) -> bool:
+    if isinstance(source, Program):
+        return True
+    return isinstance(source, str | os.PathLike) and is_program_file(source)
 
 
 def _is_source(source: object) -> bool:

@@ -17,7 +17,7 @@ from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.forks import whole_imports
 from calib8.parameters import one_of
 from calib8.processors import MOST_THREADS, usable_cores
-from calib8.profiles import Profile
+from calib8.profiles import WITH_FLOATS, Profile
 from calib8.session.bound import OneAtATime
 from calib8.session.ports import Array, Shapes, plan_specs, program_specs
 from calib8.session.reports import Memory, StepTime, step_times
@@ -268,7 +268,7 @@ def check_fixed(
     if profile is not None and profile != own:
         problem = f"{name} was lowered with the profile '{own}', which is fixed"
         raise UsageError(f"profile '{profile}'", problem, "Lower the ONNX model again")
-    if integer_only and (float_nodes or own == "onnx"):
+    if integer_only and (float_nodes or own in WITH_FLOATS):
         nodes = ", ".join(float_nodes)
         what = f"nodes without an integer form: {nodes}" if float_nodes else "float32 multipliers"
         cure = "Lower the ONNX model again with integer_only, or run this without"

@@ -22,7 +22,19 @@ from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NONE, Pair, Rescale, Single
 from calib8.engine.fuse import Work
 from calib8.program import rules
-from calib8.program.instructions import Add, AddSums, Div, Lookup, Maximum, Minimum, Mul, Requantize, Sub
+from calib8.program.instructions import (
+    Add,
+    AddSums,
+    Div,
+    Lookup,
+    Maximum,
+    Minimum,
+    Mul,
+    RealPair,
+    RealRescale,
+    Requantize,
+    Sub,
+)
 
 
 def emit_requantize(work: Work, out: Emitter) -> None:
@@ -144,6 +156,43 @@ def emit_div(work: Work, out: Emitter) -> None:
         )
 
 
+def emit_real_rescale(work: Work, out: Emitter) -> None:
+    """Sums to codes by way of real numbers."""
+    step, output = work.instruction, work.output
+    assert isinstance(step, RealRescale)
+    each, channels = per_channel(step.factor), step.factor.size
+    factor = out.constant(step.factor[repeating(channels, each)].astype(np.float32))
+    codes = _stored_clamp(step, output, out)
+    for tensors in single_fields(out, step.inputs[0], output, keep_last=each):
+        out.add(steps.RealRescale(tensors, int(each), factor, step.input, step.output, *codes), work)
+
+
+def emit_real_pair(work: Work, out: Emitter) -> None:
+    """Sum, difference or product of codes by way of real numbers, and perhaps a table behind it."""
+    step = work.instruction
+    assert isinstance(step, RealPair)
+    table, output = fused_table(work, out), step.outputs[0]
+    slots = (*step.inputs, output)
+    for pair in pair_fields(out, step.inputs, work.output):
+        out.add(
+            steps.RealPair(
+                pair,
+                steps.RealPair.kinds[step.kind],
+                *(out.slot(slot).scale for slot in slots),
+                *(out.stored_zero_point(slot) for slot in step.inputs),
+                *_stored_clamp(step, output, out),
+                table,
+            ),
+            work,
+        )
+
+
+def _stored_clamp(step: RealRescale | RealPair, output: int, out: Emitter) -> tuple[int, int, int]:
+    """Zero point and clamp of the codes that are written, as they are stored."""
+    shift = out.shift(output)
+    return out.stored_zero_point(output), step.low + shift, step.high + shift
+
+
 def emit_extreme(work: Work, out: Emitter) -> None:
     """The larger or the smaller code; stored codes are in the order of the raw ones."""
     step = work.instruction
@@ -229,6 +278,8 @@ EMIT: Final[Emits] = {
     AddSums: emit_add_sums,
     Mul: emit_mul,
     Div: emit_div,
+    RealRescale: emit_real_rescale,
+    RealPair: emit_real_pair,
     Maximum: emit_extreme,
     Minimum: emit_extreme,
     Lookup: emit_lookup,

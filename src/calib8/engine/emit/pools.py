@@ -32,8 +32,11 @@ def emit_average_pool(work: Work, out: Emitter) -> None:
     step, source, target = work.instruction, work.instruction.inputs[0], work.output
     assert isinstance(step, AveragePool)
     rule, rounding, arrays = step.rule, 0, (NONE, NONE)
-    scales = (rule.input, rule.output) if isinstance(rule, rules.FloatAverage) else (1.0, 1.0)
-    kind = "float" if isinstance(rule, rules.FloatAverage) else "codes"
+    scales, kind = (1.0, 1.0), "codes"
+    if isinstance(rule, rules.FloatAverage):
+        scales, kind = (rule.input, rule.output), "float"
+    if isinstance(rule, rules.RealAverage):
+        scales, kind = (out.slot(source).scale, out.slot(target).scale), "real"
     if isinstance(rule, rules.FixedRescale):
         kind, rounding = "fixed", Rescale.kinds[rule.rounding]
         arrays = (out.constant(rule.multiplier), out.constant(rule.shift))

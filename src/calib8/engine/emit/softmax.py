@@ -14,7 +14,7 @@ from calib8.engine.fuse import Work
 from calib8.fixedpoint import rounding_doubling_high_multiply
 from calib8.program.instructions import Softmax
 from calib8.program.ops.softmax import exp_of_negative
-from calib8.program.rules import F32, I32, FixedSoftmax
+from calib8.program.rules import F32, I32, FixedSoftmax, RealSoftmax
 
 INTEGER_BITS: Final = 5
 """Of TFLite's differences, which are Q5.26."""
@@ -29,6 +29,8 @@ def emit_softmax(work: Work, out: Emitter) -> None:
     table: F32 | I32
     if isinstance(rule, FixedSoftmax):
         kind, table = "fixed", fixed_exponentials(rule)
+    elif isinstance(rule, RealSoftmax):
+        kind, table, factor = "real", rule.table.reshape(-1), out.slot(work.output).scale
     elif rule.fraction_bits:
         kind, table = "integer", rule.table
         integer_factor, fraction_bits = int(rule.factor), rule.fraction_bits

@@ -10,7 +10,18 @@ from calib8.errors import NoFormError
 from calib8.exporting.tflite.builder import HIGHEST, LOWEST, Builder, LayerSums, codes_of, slot_codes
 from calib8.exporting.tflite.layers import coded_layer, sums_weight_scales
 from calib8.exporting.tflite.wide import any_wide, fine_scale, limited, operand
-from calib8.program.instructions import Add, AddSums, Div, Maximum, Minimum, Mul, Requantize, Sub
+from calib8.program.instructions import (
+    Add,
+    AddSums,
+    Div,
+    Maximum,
+    Minimum,
+    Mul,
+    RealPair,
+    RealRescale,
+    Requantize,
+    Sub,
+)
 from calib8.program.program import Slot
 from calib8.program.rounding.squares import LEFT_SHIFT
 from calib8.program.rules import ScaledSum
@@ -54,6 +65,15 @@ def quotient(builder: Builder, step: Div) -> None:
         NoFormError: TensorFlow Lite divides no int8 codes.
     """
     raise NoFormError("there is no operator for it")
+
+
+def real(builder: Builder, step: RealRescale | RealPair) -> None:
+    """Refused: TFLite multiplies codes by integers.
+
+    Raises:
+        NoFormError: always.
+    """
+    raise NoFormError("its rounding is that of another profile than tflite")
 
 
 def _limited(

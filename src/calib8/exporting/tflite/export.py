@@ -76,6 +76,8 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.Softmax: pools.softmax,
     op.ReduceL2: pools.normalized,
     op.Div: elementwise.quotient,
+    op.RealRescale: elementwise.real,
+    op.RealPair: elementwise.real,
     op.LayerNorm: pools.normalized,
     op.GroupNorm: pools.normalized,
     op.Recurrent: layers.recurrent,

@@ -9,9 +9,11 @@ import onnx_ir as ir
 from calib8.errors import NoFormError, UnsupportedModelError
 from calib8.model.from_tmfile.builder import Builder
 from calib8.model.from_tmfile.operators import TRANSLATE
+from calib8.parameters import with_both
 from calib8.tmfile.graph import CONST, INPUT, Graph, Node
 from calib8.tmfile.kinds import kind
 from calib8.tmfile.nchw import as_nchw
+from calib8.tmfile.uses import USES
 
 IR_VERSION: Final = 8
 
@@ -37,9 +39,8 @@ def float_model(graph: Graph, name: str) -> ir.Model:
     found = kind(graph)
     if found != "float":
         held = "codes" if found == "quantized" else "float16"
-        raise UnsupportedModelError(
-            name, f"it is a {found} Tengine model, its tensors hold {held}", "Give the float model"
-        )
+        cure = f"Give the float model; {with_both(USES[found])}"
+        raise UnsupportedModelError(name, f"it is a {found} Tengine model, its tensors hold {held}", cure)
     try:
         builder = Builder(as_nchw(graph))
     except NoFormError as reason:

@@ -15,7 +15,7 @@ import numpy as np
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.model.from_tflite.float_only import described, is_hybrid
 from calib8.model.from_tflite.translate import Problem
-from calib8.program.instructions import Float, Instruction
+from calib8.program.instructions import Float
 from calib8.program.lower_tflite.arity import misuse, odd_option
 from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.constraints import broken_constraint
@@ -27,6 +27,7 @@ from calib8.program.lower_tflite.tables import with_tables
 from calib8.program.lower_tflite.wide import wide_problem
 from calib8.program.ops.step import Step
 from calib8.program.program import Port, Program, State
+from calib8.program.renumber import live, numbered
 from calib8.program.verify import check_step, verify
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
@@ -79,8 +80,8 @@ def lower_tflite(
         _refuse_float(draft, name)
     builder = draft.builder
     inputs, ends = _ports(builder, graph.inputs, name), _ports(builder, graph.outputs, name)
-    steps = _live(builder, ends)
-    program = _numbered(Program("tflite", tuple(builder.slots), steps, inputs, ends, name, states))
+    steps = live(builder.steps, ends)
+    program = numbered(Program("tflite", tuple(builder.slots), steps, inputs, ends, name, states))
     verify(program)
     return program
 
@@ -256,36 +257,3 @@ def _refuse_float(draft: Draft, name: str) -> None:
             f"{len(listed)} operators have no integer form: {'; '.join(listed)}",
             "Quantize their inputs and results, or allow float operators",
         )
-
-
-def _live(builder: Builder, outputs: tuple[Port, ...]) -> tuple[Instruction, ...]:
-    """The instructions that lead to the outputs."""
-    wanted = {port.slot for port in outputs}
-    steps: list[Instruction] = []
-    for step in reversed(builder.steps):
-        if not wanted.isdisjoint(step.outputs):
-            wanted.update(step.inputs)
-            steps.append(step)
-    return tuple(reversed(steps))
-
-
-def _numbered(program: Program) -> Program:
-    """The program with only the slots that it uses."""
-    used = {port.slot for port in (*program.inputs, *program.outputs)}
-    used.update(slot for step in program.instructions for slot in (*step.inputs, *step.outputs))
-    kept = sorted(used)
-    number = {slot: place for place, slot in enumerate(kept)}
-    steps = tuple(
-        replace(
-            step,
-            inputs=tuple(number[slot] for slot in step.inputs),
-            outputs=tuple(number[slot] for slot in step.outputs),
-        )
-        for step in program.instructions
-    )
-    inputs, outputs = (
-        tuple(Port(port.name, number[port.slot]) for port in ports)
-        for ports in (program.inputs, program.outputs)
-    )
-    slots = tuple(program.slots[slot] for slot in kept)
-    return replace(program, slots=slots, instructions=steps, inputs=inputs, outputs=outputs)

@@ -5,6 +5,7 @@
                              y = clip(rint(fl(fl(m / s_y) + z_y)))
               CodeAverage    y = Σq / n, ties away from zero
               FixedRescale   y = multiply(Σ (q − z_x), multiplier[n − 1], shift[n − 1]) + z_y
+              RealAverage    y = round(fl(fl(fl(s_x·Σ(q − z_x)) / n) / s_y)) + z_y     float32, ties away
     mean      y = rescale(Σ (q − z_x)) over axes
 
 n is the number of taps that lie in the image or, with ``count_pads``, in the padded image. The last
@@ -24,12 +25,13 @@ from calib8.program.ops.instruction import Instruction
 from calib8.program.ops.kinds import CODES, SELECTION, UNARY, WIDE_SELECTION, Takes
 from calib8.program.ops.operand import Ints, Operand
 from calib8.program.ops.reach import Interval, total
+from calib8.program.ops.real import quantized
 from calib8.program.ops.rescale import clipped, rescale
 from calib8.program.ops.shapes import Shape, fitting, image_shape, reduced_shapes, sliding
 from calib8.program.ops.step import Step
 from calib8.program.ops.traits import Traits
 from calib8.program.ops.windows import Window, empty_window, pool_sizes
-from calib8.program.rules import AverageRule, CodeAverage, FixedRescale, FloatAverage, Rescale
+from calib8.program.rules import AverageRule, CodeAverage, FixedRescale, FloatAverage, RealAverage, Rescale
 from calib8.program.slot import Slot
 
 Array = npt.NDArray[Any]
@@ -132,6 +134,10 @@ def average_pool(step: AveragePool, operands: Sequence[Operand], output: Slot) -
         codes = sums + x.slot.zero_point * count
         half_away = np.sign(codes) * ((np.abs(codes) + count // 2) // count)
         return clipped(half_away, step.low, step.high, output.dtype)
+    if isinstance(step.rule, RealAverage):
+        with np.errstate(over="ignore", under="ignore"):
+            mean = sums.astype(np.float32) * np.float32(x.slot.scale) / count.astype(np.float32)
+        return quantized(mean, output.scale, output.zero_point, step.low, step.high, output.dtype)
     multiplier, shift = step.rule.multiplier[count - 1], step.rule.shift[count - 1]
     rule = FixedRescale(multiplier, shift, step.rule.rounding)
     return rescale(sums, rule, output.zero_point, step.low, step.high, output.dtype)

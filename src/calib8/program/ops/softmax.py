@@ -3,6 +3,7 @@
     d = q − max of the row
     TableSoftmax   onnx     y = rint(fl(fl(e[d]·factor) / S)) + z_y,   S = fl(fl(e₁ + e₂) + …)      float32
                    single   y = floor((2·e[d]·factor + S·2^f) / (S·2^(f + 1))) + z_y                int64
+    RealSoftmax    y = round(fl(fl(e[max, q] / S) / s_y)) + z_y,  S as in onnx      float32, ties away
     FixedSoftmax   r = SRDHM(d << shift, multiplier),  e = exp(r),  d < diff_min counts as −∞
                    S = Σ RDPOT(e, 12),   y = lowest code + RDPOT(SRDHM(1/S, e), …)
 
@@ -28,11 +29,12 @@ from calib8.fixedpoint import (
 from calib8.program.ops.instruction import Instruction
 from calib8.program.ops.kinds import UNARY
 from calib8.program.ops.operand import Operand
+from calib8.program.ops.real import quantized
 from calib8.program.ops.rescale import clipped
 from calib8.program.ops.shapes import Shape
 from calib8.program.ops.step import Step
 from calib8.program.ops.traits import Traits
-from calib8.program.rules import FixedSoftmax, SoftmaxRule, TableSoftmax
+from calib8.program.rules import F32, FixedSoftmax, RealSoftmax, SoftmaxRule, TableSoftmax
 from calib8.program.slot import Slot
 
 Array = npt.NDArray[Any]
@@ -71,10 +73,20 @@ def softmax(step: Softmax, operands: Sequence[Operand], output: Slot) -> Array:
     below = x.data.astype(np.int64)
     below = below - below.max(axis=-1, keepdims=True)
     lowest, highest = np.iinfo(output.dtype).min, np.iinfo(output.dtype).max
+    if isinstance(step.rule, RealSoftmax):
+        shares = _real_shares(step.rule, x)
+        return quantized(shares, output.scale, output.zero_point, lowest, highest, output.dtype)
     if isinstance(step.rule, FixedSoftmax):
         return clipped(_fixed(step.rule, below) + lowest, lowest, highest, output.dtype)
-    shares = _integer_table if step.rule.fraction_bits else _float_table
-    return clipped(shares(step.rule, below) + output.zero_point, lowest, highest, output.dtype)
+    table = _integer_table if step.rule.fraction_bits else _float_table
+    return clipped(table(step.rule, below) + output.zero_point, lowest, highest, output.dtype)
+
+
+def _real_shares(rule: RealSoftmax, x: Operand) -> F32:
+    place = x.data.astype(np.intp) - np.iinfo(x.slot.dtype).min
+    exponentials = rule.table[place.max(axis=-1, keepdims=True), place]
+    shares: F32 = exponentials / exponentials.cumsum(axis=-1, dtype=np.float32)[..., -1:]
+    return shares
 
 
 def _float_table(rule: TableSoftmax, below: Ints) -> Array:

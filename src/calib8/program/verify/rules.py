@@ -7,6 +7,7 @@
               FixedNorm, FixedGroupNorm
     single    FixedRescale single, AlignedSum, AlignedSums, FixedQuotient, TableSoftmax of integers,
               FixedNorm, FixedGroupNorm
+    tengine   RealRescale and RealPair, which are instructions, RealAverage, RealSoftmax
 
 LinearAxis and Quantize belong to a profile by their type of fraction and their rounding. What reads 16-bit
 codes has, in ``tflite``, all roundings of FixedRescale, and AlignedSum too: of a TFLite file those of
@@ -27,7 +28,7 @@ from calib8.program import instructions as op
 from calib8.program import rules
 from calib8.program.ops.step import Step
 from calib8.program.rules import Profile
-from calib8.program.verify import norms, quotients
+from calib8.program.verify import norms, quotients, reals
 from calib8.program.verify.ranges import MULTIPLIER_MAX, check_range
 from calib8.type_texts import a_type
 
@@ -53,6 +54,7 @@ PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     rules.FloatGroupNorm: ("onnx",),
     rules.FixedGroupNorm: ("tflite", "single"),
     rules.LinearAxis: ("onnx", "tflite", "single"),
+    **dict.fromkeys(reals.RULES, reals.PROFILES),
 }
 """Rule → profiles that use it."""
 
@@ -60,6 +62,7 @@ FIXED_ROUNDINGS: Final[dict[Profile, tuple[str, ...]]] = {
     "onnx": (),
     "tflite": ("double", "away"),
     "single": ("single",),
+    "tengine": (),
 }
 """Profile → roundings of its FixedRescale."""
 
@@ -73,16 +76,23 @@ WIDE_ROUNDINGS: Final[dict[Profile, tuple[str, ...]]] = {
     "onnx": (),
     "tflite": ("single", "double", "away"),
     "single": ("single",),
+    "tengine": (),
 }
 """Profile → roundings of FixedRescale in what reads 16-bit codes."""
 
-BORDER_ROUNDING: Final[dict[Profile, str]] = {"onnx": "even", "tflite": "away", "single": "even"}
+BORDER_ROUNDING: Final[dict[Profile, str]] = {
+    "onnx": "even",
+    "tflite": "away",
+    "single": "even",
+    "tengine": "away",
+}
 """Profile → rounding of its Quantize."""
 
 LINEAR_ROUNDING: Final[dict[Profile, tuple[str, ...]]] = {
     "onnx": ("even",),
     "tflite": ("away", "float_up"),
     "single": ("up",),
+    "tengine": (),
 }
 """Profile → roundings of its ResizeLinear."""
 
@@ -129,6 +139,10 @@ def check_rules(step: Step) -> None:
         raise _foreign(step, f"rounding {instruction.rounding}")
     if isinstance(instruction, op.AddSums) and (instruction.rule is None) != (step.profile == "onnx"):
         raise _foreign(step, "no rule" if instruction.rule is None else "AlignedSums")
+    if isinstance(instruction, reals.INSTRUCTIONS):
+        if step.profile not in reals.PROFILES:
+            raise _foreign(step, type(instruction).__name__)
+        reals.check_instruction(step, instruction)
 
 
 def _check_rule(step: Step, rule: object) -> None:
@@ -350,6 +364,7 @@ CHECKS: Final[dict[type, Callable[[Step, Any], None]]] = {
     rules.TableSoftmax: _check_table_softmax,
     **norms.CHECKS,
     **quotients.CHECKS,
+    **reals.CHECKS,
     rules.LinearAxis: _check_linear_axis,
 }
-"""Rule → the check of its values; a CodeAverage has none."""
+"""Rule → the check of its values; CodeAverage and RealAverage have none."""
