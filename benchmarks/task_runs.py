@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from task_answers import network_of, objects
 from task_archives import CIFAR, SOURCES
-from task_networks import NETWORKS
+from task_networks import ARRAYS, NETWORKS
 from tasks_tables import Named, page
 
 HERE: Final = Path(__file__).parent
@@ -41,12 +41,13 @@ def command(folder: Path, name: str, row: str, output: Path, pythons: dict[str, 
     """The call of ``tasks.py`` for one row."""
     network = network_of(folder, name)
     rows, columns = network["size"]
+    size = [] if network["pictures"] in ARRAYS else ["--size", f"{rows},{columns}"]
     numbers = [word for option in ("mean", "scale") for word in (f"--{option}", *map(repr, network[option]))]
     named = [word for branch in network["branches"] for word in ("--branch", branch)]
     peer = [f"--{row}", str(pythons[row])] if row in pythons else []
     return [
         sys.executable, str(HERE / "tasks.py"), str(folder / name / "model.onnx"), network["calibration"],
-        network["evaluation"], "--task", network["task"], "--size", f"{rows},{columns}",
+        network["evaluation"], "--task", network["task"], *size,
         "--color", network["color"], *numbers, *named, "--judged", str(network["judged"]),
         "--rows", row, *peer, "--json", str(output),
     ]  # fmt: skip
