@@ -49,6 +49,7 @@ class Network:
         color, mean, scale: how pixels become its input.
         branches: what ``--branch`` says of its outputs.
         unit: what a judged sample is.
+        samples: at most so many calibrate.
     """
 
     title: str
@@ -61,6 +62,7 @@ class Network:
     scale: tuple[float, ...] = (1 / 255,)
     branches: tuple[str, ...] = ()
     unit: str = "pictures"
+    samples: int = CALIBRATION
 
 
 IMAGENET_MEAN: Final = (123.675, 116.28, 103.53)
@@ -97,19 +99,19 @@ NETWORKS: Final = {
     ),
     "pprec": Network(
         "PP-OCRv4 text recogniser, MobileNet and two blocks of attention, 48×320 pixels", "ctc", (48, 320),
-        "texts", 300, "bgr", (127.5,), (1 / 127.5,), unit="lines",
+        "texts", 200, "bgr", (127.5,), (1 / 127.5,), unit="lines", samples=32,
     ),
     "svtrv2": Network(
         "SVTRv2 text recogniser, twelve blocks of attention or convolution, 32×160 pixels", "ctc", (32, 160),
-        "texts", 300, "rgb", (127.5,), (1 / 127.5,), unit="lines",
+        "texts", 200, "rgb", (127.5,), (1 / 127.5,), unit="lines", samples=32,
     ),
     "magika": Network(
         "magika, kind of a file by its bytes: GELU, LayerNorm over tokens, Conv1d", "classify", (1, 2048),
-        "files", 400, unit="files",
+        "files", 200, unit="files", samples=32,
     ),
     "transnet": Network(
-        "TransNet V2, where shots begin: layers 3-D, cosines of frames", "segment", (20, 1), "shots", 100,
-        unit="films of 20 frames",
+        "TransNet V2, where shots begin: layers 3-D, cosines of frames", "segment", (20, 1), "shots", 40,
+        unit="films of 20 frames", samples=16,
     ),
     "mobilefacenet": Network(
         "MobileFaceNet with PReLU, embedding of faces", "embed", (112, 112), "faces", 200, mean=(127.5,),

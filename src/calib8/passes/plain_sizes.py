@@ -19,6 +19,7 @@ from onnx_ir.passes import common as ir_passes
 from calib8.model.graph import add_constant, constant, input_at, int_attribute
 from calib8.model.infer_shapes import infer_shapes
 from calib8.ops.questions import is_standard, reshapes
+from calib8.passes.branches import holds_branches
 from calib8.passes.simplify import restore_outputs
 
 Sizes = tuple[int | None, ...]
@@ -27,11 +28,13 @@ Sizes = tuple[int | None, ...]
 def plain_sizes(model: ir.Model) -> int:
     """Removes Expands to the sizes that a Reshape just gave, then puts constants in place of computed sizes.
 
-    A Reshape stays where more than one of its sizes is not known, or where one may mean another axis's.
+    A Reshape stays where more than one of its sizes is not known, and all do beside nodes that hold graphs.
 
     Returns:
         Nodes removed or changed.
     """
+    if holds_branches(model):
+        return 0
     made = _drop_expands(model)
     for node in list(model.graph):
         if reshapes(node) and is_standard(node):
