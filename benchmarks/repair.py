@@ -73,10 +73,12 @@ def in_own_process(name: str, root: Path, row: str, file: Path) -> dict[str, Any
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def by_peer(row: str, model: Path, inputs: Path, folder: Path, python: str) -> dict[str, Any]:
+def by_peer(
+    row: str, model: Path, inputs: Path, folder: Path, python: str, samples: int = SAMPLES
+) -> dict[str, Any]:
     """What another tool makes of the same inputs."""
     folder.mkdir()
-    command = [python, str(HERE / "calibration_peers.py"), row, str(model), str(inputs), str(SAMPLES)]
+    command = [python, str(HERE / "calibration_peers.py"), row, str(model), str(inputs), str(samples)]
     done = subprocess.run([*command, str(folder)], check=True, capture_output=True, text=True)
     found = json.loads(done.stdout.splitlines()[-1])
     open_in_runtime(folder / "int8.onnx", "onnxruntime", 2)

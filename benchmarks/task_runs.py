@@ -21,7 +21,8 @@ from typing import Any, Final
 
 from task_answers import network_of, objects
 from task_archives import CIFAR, SOURCES
-from task_networks import NETWORKS
+from task_networks import ARRAYS, NETWORKS
+from task_pictures import CALIBRATION
 from tasks_tables import Named, page
 
 HERE: Final = Path(__file__).parent
@@ -34,6 +35,8 @@ ROWS: Final = (
     "modelopt",
 )
 """Of ``tasks.py``, in the order of the page."""
+ASKED_FOR: Final = ("calib8-fast", "calib8-engine-fast")
+"""Rows that are measured only where ``--rows`` names them."""
 KEPT: Final = HERE / "task_kept.json"
 
 
@@ -41,14 +44,15 @@ def command(folder: Path, name: str, row: str, output: Path, pythons: dict[str, 
     """The call of ``tasks.py`` for one row."""
     network = network_of(folder, name)
     rows, columns = network["size"]
+    size = [] if network["pictures"] in ARRAYS else ["--size", f"{rows},{columns}"]
     numbers = [word for option in ("mean", "scale") for word in (f"--{option}", *map(repr, network[option]))]
     named = [word for branch in network["branches"] for word in ("--branch", branch)]
     peer = [f"--{row}", str(pythons[row])] if row in pythons else []
     return [
         sys.executable, str(HERE / "tasks.py"), str(folder / name / "model.onnx"), network["calibration"],
-        network["evaluation"], "--task", network["task"], "--size", f"{rows},{columns}",
+        network["evaluation"], "--task", network["task"], *size,
         "--color", network["color"], *numbers, *named, "--judged", str(network["judged"]),
-        "--rows", row, *peer, "--json", str(output),
+        "--samples", str(network["samples"]), "--rows", row, *peer, "--json", str(output),
     ]  # fmt: skip
 
 
@@ -76,7 +80,7 @@ def row_file(out: Path, name: str, row: str) -> Path:
 
 def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
     """The rows that were measured, in the order of the page."""
-    files = [file for file in (row_file(out, name, row) for row in ROWS) if file.exists()]
+    files = [file for file in (row_file(out, name, row) for row in (*ASKED_FOR, *ROWS)) if file.exists()]
     return [record for file in files for record in json.loads(file.read_text(encoding="utf-8"))]
 
 
@@ -90,6 +94,8 @@ def title(folder: Path, name: str, out: Path) -> str:
     """What the network is, and how much it was judged on; objects are counted once."""
     network = network_of(folder, name)
     said = f"{network['judged']} {network['unit']}"
+    if network["samples"] < CALIBRATION:
+        said += f", {network['samples']} others to calibrate with"
     if network["task"] == "detect":
         counted = out / f"{name}.objects.json"
         if not counted.exists():
@@ -146,7 +152,7 @@ def main() -> None:
     there = [name for name in NETWORKS if (args.folder / name / "network.json").exists()]
     names = there if args.only is None else args.only.split(",")
     rows = args.rows.split(",")
-    for word, known in (*((name, there) for name in names), *((row, ROWS) for row in rows)):
+    for word, known in (*((name, there) for name in names), *((row, (*ROWS, *ASKED_FOR)) for row in rows)):
         if word and word not in known:
             parser.error(f"{word} is not there. There are: {', '.join(known)}")
     args.json_folder.mkdir(parents=True, exist_ok=True)

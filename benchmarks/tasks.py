@@ -3,13 +3,13 @@
     python benchmarks/tasks.py MODEL CALIBRATION JUDGED --task detect [--size 320,320] [--color bgr]
                                [--mean 0] [--scale 0.00392156863] [--rows calib8-balanced,nncf,…]
                                [--branch NAME=KIND] [--nncf PYTHON] [--modelopt PYTHON] [--judged N]
-                               [--models FOLDER] [--json FILE] [--alone]
+                               [--models FOLDER] [--json FILE] [--samples N] [--alone]
 
 CALIBRATION and JUDGED are images or arrays as ``calib8 evaluate`` takes them. Every tool gets the same at
-most 100 samples and its defaults; every model is judged on the same samples, which no tool has seen, by the
-same judge, with FP32 as the truth. Other tools get the model with its free sizes fixed, and with operator
-set 13 where it has an older one. ``tail`` leaves all behind the last layers with weights in float.
-``--nncf`` and ``--modelopt`` are Pythons of environments with these tools. What fails has a row too.
+most 100 samples, or ``--samples``, and its defaults; every model is judged on the same samples, which no tool
+has seen, by the same judge, with FP32 as the truth. Other tools get the model with its free sizes fixed, and
+with operator set 13 where it has an older one. ``tail`` leaves all behind the last layers with weights in
+float. ``--nncf`` and ``--modelopt`` are Pythons of environments with these tools. What fails has a row too.
 ``--models`` keeps the models, in an empty folder. The rows of calib8 tell which repairs were kept, and the
 verdict on the samples held back. ``--alone`` says that nothing else runs on the machine: the page then has
 the times too.
@@ -109,12 +109,14 @@ def made(
         work = folder / way.peer
         found = {"seconds": 0.0}
         if not (work / "int8.onnx").exists():
-            found = by_peer(way.peer, folder / "peers.onnx", folder / "inputs.npy", work, python)
+            found = by_peer(
+                way.peer, folder / "peers.onnx", folder / "inputs.npy", work, python, args.samples
+            )
         output.symlink_to(work / "int8.onnx")
         return {"seconds": float(found["seconds"])}
     start = time.perf_counter()
     result = calib8.quantize(
-        args.model, args.calibration, preprocess=preprocess, samples=SAMPLES, threads=2, task=args.task,
+        args.model, args.calibration, preprocess=preprocess, samples=args.samples, threads=2, task=args.task,
         branches=parse_branches(args.branch), target=way.target, effort=way.effort,
     )  # fmt: skip
     result.save(output)
@@ -169,7 +171,7 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
         folder = args.models or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         specs = graph_inputs(load_model(args.model))
-        dataset = open_dataset(args.calibration, specs, preprocess, samples=SAMPLES)
+        dataset = open_dataset(args.calibration, specs, preprocess, samples=args.samples)
         inputs = np.concatenate([sample.inputs[specs[0].name] for sample in dataset])
         np.save(folder / "inputs.npy", inputs)
         for_peers(args.model, inputs[:1], folder)
@@ -221,6 +223,7 @@ def main() -> None:
     parser.add_argument("--branch", action="append", default=[])
     parser.add_argument("--rows", default=",".join(WAYS))
     parser.add_argument("--judged", type=int)
+    parser.add_argument("--samples", type=int, default=SAMPLES)
     parser.add_argument("--nncf")
     parser.add_argument("--modelopt")
     parser.add_argument("--models", type=Path)

@@ -56,8 +56,64 @@ def test_it_becomes_one_node(name: str) -> None:
     assert parts(*FUSED[name]) == {"LayerNormalization": 1}
 
 
+ROOT = "q = Pow(d, two) v = ReduceMean<axes=[-1]>(q) e = Add(v, eps) r = Sqrt(e)"
+INVERSE = f"{ROOT} i = Reciprocal(r)"
+OF_SQUARES = """m = ReduceMean<axes=[-1]>(x) d = Sub(x, m) q = Mul(x, x) a = ReduceMean<axes=[-1]>(q)
+    b = Mul(m, m) w = Sub(a, b) v = Max(zero, w) e = Add(v, eps) r = Sqrt(e)"""
+ONE, ZERO, HALF = np.float32(1), np.float32(0), np.float32(-0.5)
+
+OTHER_FORMS: dict[str, tuple[str, dict[str, Array]]] = {
+    "an inverse": (f"{CENTRED} {INVERSE} y = Mul(i, d)", {}),
+    "one over the root": (f"{CENTRED} {ROOT} i = Div(one, r) y = Mul(d, i)", {"one": ONE}),
+    "a power": (f"{CENTRED} {ROOT.replace('r = Sqrt(e)', 'i = Pow(e, half)')} y = Mul(d, i)", {"half": HALF}),
+    "a factor with the inverse": (f"{CENTRED} {INVERSE} f = Mul(i, g) s = Mul(d, f) y = Add(s, h)",
+                                  PARAMETERS),
+    "difference of squares": (f"{OF_SQUARES} y = Div(d, r)", {"zero": ZERO}),
+    "a Relu of it": (f"{OF_SQUARES.replace('Max(zero, w)', 'Relu(w)')} y = Div(d, r)", {}),
+    "a Clip of it": (f"{OF_SQUARES.replace('Max(zero, w)', 'Clip(w, zero)')} y = Div(d, r)", {"zero": ZERO}),
+    "sums over a count": (
+        f"{CENTRED} {ROOT} y = Div(d, r)".replace("v = ReduceMean<axes=[-1]>(q)",
+        "t = ReduceSum(q, last) v = Mul(t, eighth)"), {"last": np.array([-1]), "eighth": np.float32(1 / 8)},
+    ),
+    "x and the mean by themselves": (
+        f"{CENTRED} {INVERSE} f = Mul(i, g) p = Mul(x, f) k = Mul(m, f) c = Sub(h, k) y = Add(p, c)",
+        PARAMETERS,
+    ),
+    "without parameters": (f"{CENTRED} {INVERSE} p = Mul(x, i) k = Mul(m, i) y = Sub(p, k)", {}),
+}  # fmt: skip
+"""As TensorFlow, Keras and JAX compute it."""
+
+
+@pytest.mark.parametrize("name", OTHER_FORMS)
+def test_other_forms_become_one_node(name: str) -> None:
+    assert parts(*OTHER_FORMS[name]) == {"LayerNormalization": 1}
+
+
+def test_channels_that_are_not_the_last_axis_are_moved_there_and_back() -> None:
+    body = f"{CENTRED} {SPREAD} {AFFINE}".replace("[-1]", "[1]")
+    ops = parts(body, {"g": normal(6, 1, 1, seed=3), "h": normal(1, 6, 1, 1, seed=4)})
+    assert ops == {"Transpose": 2, "LayerNormalization": 1}
+
+
+def test_axes_that_a_reduction_drops_and_a_reshape_gives_back() -> None:
+    body = """a = ReduceMean<axes=[-1], keepdims=0>(x) m = Reshape(a, sizes) d = Sub(x, m) q = Pow(d, two)
+        b = ReduceMean<axes=[-1], keepdims=0>(q) v = Reshape(b, sizes) e = Add(v, eps) r = Sqrt(e)
+        y = Div(d, r)"""
+    assert parts(body, {"sizes": np.array([-1, 6, 4, 1])}) == {"LayerNormalization": 1}
+
+
 LEFT: dict[str, tuple[str, dict[str, Array]]] = {
-    "axes that are not the last": (f"{CENTRED} {SPREAD.replace('n = ', 'y = ')}".replace("[-1]", "[1]"), {}),
+    "rows over images": (f"{CENTRED} {SPREAD.replace('n = ', 'y = ')}".replace("[-1]", "[0]"), {}),
+    "another count": (
+        f"{CENTRED} {ROOT} y = Div(d, r)".replace("v = ReduceMean<axes=[-1]>(q)",
+        "t = ReduceSum(q, last) v = Mul(t, ninth)"), {"last": np.array([-1]), "ninth": np.float32(1 / 9)},
+    ),
+    "a limit above 0": (f"{OF_SQUARES} y = Div(d, r)", {"zero": np.float32(0.5)}),
+    "a root of another inverse": (
+        f"{CENTRED} {INVERSE} p = Mul(x, i) k = Mul(m, r) y = Sub(p, k)", {}),
+    "the mean of another tensor": (
+        f"z = Mul(x, x) o = ReduceMean<axes=[-1]>(z) {CENTRED} {INVERSE} p = Mul(x, i) k = Mul(o, i) "
+        "y = Sub(p, k)", {}),
     "different axes": (f"{CENTRED} {SPREAD.replace('n = ', 'y = ').replace('[-1]', '[2,3]')}", {}),
     "another power": (f"{CENTRED} {SPREAD.replace('n = ', 'y = ').replace('two', 'four')}",
                       {"four": np.float32(4)}),

@@ -45,9 +45,9 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "--profile": ("onnx", "tflite", "single"),
     "--repair": (
         "none", "bn", "constant-channels", "cle", "cle-replace", "absorb", "absorb-analytic",
-        "equalize-groups", "equalize-through", "equalize-activations", "equalize-activations-tight",
-        "equalize-activations-wide", "scales", "eq", "eq-tengine", "round", "adaround", "spots", "floats",
-        "bias", "bias-median", "bias-sequential", "bias-analytic",
+        "equalize-groups", "equalize-norms", "equalize-through", "equalize-activations",
+        "equalize-activations-tight", "equalize-activations-wide", "scales", "eq", "eq-tengine", "round",
+        "adaround", "spots", "floats", "bias", "bias-median", "bias-sequential", "bias-analytic",
     ),
     "--resize": ("warp", "short-side", "letterbox", "none"),
     "--runtime": (

@@ -95,6 +95,11 @@ def transposes(node: ir.Node) -> bool:
     return node.op_type == "Transpose"
 
 
+def reshapes(node: ir.Node) -> bool:
+    """A Reshape, whose sizes are an input."""
+    return node.op_type == "Reshape"
+
+
 def splits(node: ir.Node) -> bool:
     """A Split: several results."""
     return node.op_type == "Split"

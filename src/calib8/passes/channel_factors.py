@@ -18,11 +18,13 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import ModelError
+from calib8.model.graph import rank
 from calib8.passes.channel_classes import ChannelWalk, along_axis
 from calib8.passes.channel_paths import channel_path
 from calib8.passes.fold_affine import Vector
 from calib8.passes.function_factors import multiplied_by
 from calib8.passes.layer_channels import LayerChannels, layer_channels
+from calib8.passes.norm_factors import norm_scale
 
 CHANNEL_FACTORS: Final = "channel_factors"
 """Key of the metadata that hold them."""
@@ -84,6 +86,7 @@ def channel_factors(before: ir.Model, after: ir.Model) -> ChannelFactors:
             may have a Mul more where ``passes/function_factors`` put one.
     """
     old = {node.name: layer_channels(node) for node in before.graph}
+    norms = {node.name: norm_scale(node) for node in before.graph}
     there = {value.name for node in before.graph for value in node.outputs}
     walk, of = ChannelWalk(through_limits=True), [np.ones(1)]
     others: set[str] = set()
@@ -94,6 +97,12 @@ def channel_factors(before: ir.Model, after: ir.Model) -> ChannelFactors:
             read = np.concatenate(of)[source].reshape(-1)
             walk.give(node.outputs[0], 1, source.ndim, added.size)
             of.append(read * added)
+            continue
+        rows = _norm_factors(norms.get(node.name), node)
+        if rows is not None:
+            axes = rank(node.outputs[0]) or 0
+            walk.give(node.outputs[0], axes - 1, axes, rows.size)
+            of.append(rows)
             continue
         known = len(walk.layers)
         walk.visit(node)
@@ -107,6 +116,15 @@ def channel_factors(before: ir.Model, after: ir.Model) -> ChannelFactors:
             path = channel_path(node)
             others.update([node.outputs[0].name or ""] if path is None else path.names)
     return _told(walk, np.concatenate(of), there, others)
+
+
+def _norm_factors(was: Vector | None, node: ir.Node) -> Vector | None:
+    """Factors on what a normalization yields, float64 [C]; None where nothing changed, or not by factors."""
+    now = norm_scale(node)
+    if was is None or now is None or was.shape != now.shape or np.array_equal(was, now):
+        return None
+    factors: Vector = np.divide(now, was, out=np.ones(was.size), where=was != 0.0)
+    return factors if np.all(factors > 0.0) else None
 
 
 def _told(walk: ChannelWalk, of: Vector, there: Collection[str | None], others: set[str]) -> ChannelFactors:

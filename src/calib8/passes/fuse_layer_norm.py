@@ -1,16 +1,19 @@
 """LayerNormalization spelled out, as exporters write it for old operator sets, becomes one node.
 
-    m = ReduceMean(x)    d = Sub(x, m)    v = ReduceMean(Pow(d, 2))    y = Div(d, Sqrt(Add(v, ε)))
-    Add(Mul(y, γ), β)                     over the last axes, or without Mul or Add
+    d / √(v + ε)      d · (1 / √(v + ε))      d · (1 / √(v + ε) · γ)      d = x − mean, v the variance
+    x · s + (β − mean · s)                    s = 1 / √(v + ε) or that · γ
+    Add(Mul(y, γ), β)                         behind the first three, or without Mul or Add
 
-Codes between these nodes would round what has no scale of its own: a square, a spread, a quotient. It runs
-before ReduceMean, Mul and Add become other things.
+Rows are the last axes, or others, which are then moved to the end and back. Codes between these nodes would
+round what has no scale of its own: a square, a spread, a quotient. It runs before ReduceMean, Mul and Add
+become other things.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,166 +23,241 @@ from onnx_ir.passes import common as ir_passes
 from calib8.model.graph import (
     add_constant,
     constant,
-    int_attribute,
     is_activation,
     put_in_place,
     rank,
-    reduced_axes,
-    scalar_constant,
     sole_consumer,
+    unique_name,
+    unique_node_name,
 )
 from calib8.ops.limits import LONGEST_ROW
 from calib8.ops.questions import adds, divides, is_standard, multiplies, subtracts
+from calib8.passes.norm_terms import Term, centred, inverse, is_closed, lies_along, mean_of, orders, root
 
 Sizes = tuple[int, ...]
+F32 = npt.NDArray[np.float32]
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Rows:
-    """What a Div brings to mean 0 and spread 1, and the nodes that do it."""
+    """What brings rows to mean 0 and spread 1, times γ, plus β.
 
-    source: ir.Value
+    Attributes:
+        spread: the root or its inverse, with all nodes in front of the last one.
+        sizes: of its axes.
+        last: yields the result.
+        scale, bias: float32 of these sizes; None where there is none.
+    """
+
+    spread: Term
     sizes: Sizes
-    epsilon: float
-    nodes: list[ir.Node]
+    last: ir.Node
+    scale: F32 | None = None
+    bias: F32 | None = None
 
 
 def fuse_layer_norm(model: ir.Model) -> int:
     """``(x − mean) / √(variance + ε) · γ + β → LayerNormalization(x, γ, β)``.
 
-    The sizes of the last axes must be known, and nothing else may read what is computed on the way.
+    The sizes of the axes must be known, and nothing else may read what is computed on the way.
 
     Returns:
         LayerNormalizations made.
     """
     made = 0
     for node in list(model.graph):
-        rows = _rows(node) if divides(node) and is_standard(node) else None
+        rows = _rows(node) if node.graph is model.graph and is_standard(node) else None
         if rows is None:
             continue
-        scale, last = _parameter(node, rows.sizes, is_scale=True)
-        bias, last = _parameter(last, rows.sizes, is_scale=False)
-        _replace(model.graph, rows, last, scale, bias)
+        _replace(model.graph, _with_parameters(rows))
         made += 1
     if made:
         ir_passes.RemoveUnusedNodesPass()(model)
     return made
 
 
-def _rows(quotient: ir.Node) -> _Rows | None:
-    """The pattern in front of a Div, None where there is another one."""
-    centred, root = quotient.inputs
-    spread = _only(root, "Sqrt")
-    raised = None if spread is None else _only(spread.inputs[0], "Add")
-    if centred is None or spread is None or raised is None:
-        return None
-    variance, epsilon = _with_number(raised)
-    mean_of = _only(variance, "ReduceMean")
-    square = None if mean_of is None else mean_of.inputs[0]
-    squared = None if square is None else square.producer()
-    if mean_of is None or squared is None or epsilon is None or not 0 <= epsilon < math.inf:
-        return None
-    base = _squared(squared)
-    if base is None or sole_consumer(squared.outputs[0]) is not mean_of:
-        return None
-    nodes = [squared, mean_of, raised, spread]
-    source = _source(centred, base, nodes)
-    means = [node for node in nodes if node.op_type == "ReduceMean"]
-    sizes = None if source is None else _common_sizes(source, means)
-    return None if source is None or sizes is None else _Rows(source, sizes, epsilon, nodes)
+def _rows(node: ir.Node) -> _Rows | None:
+    """What a node ends, None where it ends no such computation."""
+    if divides(node):
+        found = _of_two(node, centred(node.inputs[0]), root(node.inputs[1]), node.inputs[1])
+    elif multiplies(node):
+        found = next(filter(None, (_product(node, *pair) for pair in orders(node))), None)
+    else:
+        found = _shifted(node)
+    return found if found is not None and is_closed(found.spread.nodes, node) else None
 
 
-def _only(value: ir.Value | None, op_type: str) -> ir.Node | None:
-    """The producer of a value that one node reads, if it is of this op."""
+def _product(node: ir.Node, one: ir.Value | None, other: ir.Value | None) -> _Rows | None:
+    """d · inverse, or d · (inverse · γ)."""
+    distance = centred(one)
+    if distance is None:
+        return None
+    factor = _factor(other)
+    if factor is None:
+        return None
+    spread, at, scale = factor
+    found = _of_two(node, distance, spread, at)
+    return None if found is None else _scaled(found, scale)
+
+
+def _factor(value: ir.Value | None) -> tuple[Term, ir.Value | None, ir.Value | None] | None:
+    """An inverse root, or one times γ: the term, where it is alone, and γ."""
+    spread = inverse(value)
+    if spread is not None:
+        return spread, value, None
     node = None if value is None else value.producer()
-    if value is None or node is None or node.op_type != op_type or not is_standard(node):
+    if node is None or not is_standard(node) or not multiplies(node):
         return None
-    return node if sole_consumer(value) is not None else None
+    for one, other in orders(node):
+        spread = inverse(one) if constant(other) is not None else None
+        if spread is not None:
+            return spread.behind(node), one, other
+    return None
 
 
-def _with_number(node: ir.Node) -> tuple[ir.Value | None, float | None]:
-    """The two operands of an Add of a number."""
-    for value, other in (node.inputs, reversed(node.inputs)):
-        number = scalar_constant(other)
-        if number is not None:
-            return value, number
-    return None, None
-
-
-def _squared(node: ir.Node) -> ir.Value | None:
-    """What a Pow or Mul takes the square of."""
-    if node.op_type == "Pow" and scalar_constant(node.inputs[1]) == 2.0:
-        return node.inputs[0]
-    return node.inputs[0] if multiplies(node) and node.inputs[0] is node.inputs[1] else None
-
-
-def _source(centred: ir.Value, base: ir.Value, nodes: list[ir.Node]) -> ir.Value | None:
-    """What the means are taken of; adds the Sub nodes (one, or one for each reader) and the first mean."""
-    found: set[ir.Value | None] = set()
-    for value in dict.fromkeys((centred, base)):
-        node = value.producer()
-        if node is None or not subtracts(node) or value.is_graph_output():
-            return None
-        mean = None if node.inputs[1] is None else node.inputs[1].producer()
-        if mean is None or mean.op_type != "ReduceMean" or mean.inputs[0] is not node.inputs[0]:
-            return None
-        nodes += [node, *([] if mean in nodes else [mean])]
-        found.add(node.inputs[0])
-    inside = {*nodes}
-    results = [value for node in nodes for value in node.outputs]
-    readers = [use.node for value in results for use in value.uses()]
-    outside = [node for node in readers if node not in inside]
-    ends = len(set(outside)) == 1 and divides(outside[0])
-    leaves = any(value.is_graph_output() for value in results)
-    return found.pop() if len(found) == 1 and ends and not leaves else None
-
-
-def _common_sizes(source: ir.Value, means: list[ir.Node]) -> Sizes | None:
-    """Sizes of the last axes, if both means are over these and keep them; None for rows that are too long."""
-    shape = source.shape
-    if shape is None or not is_activation(source):
+def _of_two(node: ir.Node, distance: Term | None, spread: Term | None, at: ir.Value | None) -> _Rows | None:
+    """Rows where the distance and the spread are of the same ones."""
+    if distance is None or spread is None or (distance.source, distance.axes) != (spread.source, spread.axes):
         return None
-    axes = {tuple(sorted(reduced_axes(node, len(shape)))) for node in means}
-    chosen = axes.pop() if len(axes) == 1 else ()
-    sizes = tuple(size for size in shape[len(shape) - len(chosen) :] if isinstance(size, int))
-    last = chosen == tuple(range(len(shape) - len(chosen), len(shape)))
-    kept = all(int_attribute(node, "keepdims", 1) for node in means)
-    if not chosen or not last or not kept or len(sizes) != len(chosen) or math.prod(sizes) > LONGEST_ROW:
+    sizes = _sizes(spread) if lies_along(at, spread) else None
+    return None if sizes is None else _Rows(spread.behind(*distance.nodes), sizes, node)
+
+
+def _shifted(node: ir.Node) -> _Rows | None:
+    """x · s + (β − mean · s), or x · s − mean · s."""
+    if not (adds(node) or subtracts(node)):
         return None
-    return sizes
+    for first, second in orders(node)[: 2 if adds(node) else 1]:
+        shift = None if second is None else second.producer()
+        bias, lowered, nodes = None, second, list[ir.Node]()
+        if adds(node):
+            if shift is None or not is_standard(shift) or not subtracts(shift):
+                continue
+            bias, lowered, nodes = shift.inputs[0], shift.inputs[1], [shift]
+        found = _scaled_and_lowered(node, first, lowered, nodes)
+        if found is not None:
+            return found if bias is None else _raised(found, bias)
+    return None
 
 
-def _parameter(
-    node: ir.Node, sizes: Sizes, *, is_scale: bool
-) -> tuple[npt.NDArray[np.float32] | None, ir.Node]:
-    """The constant of the Mul or Add that alone reads a node's result, one number per value, and that node.
-
-    None and the node itself where there is none.
-    """
-    reader = sole_consumer(node.outputs[0])
-    if reader is None or not is_standard(reader) or not (multiplies if is_scale else adds)(reader):
-        return None, node
-    array = next((found for found in map(constant, reader.inputs) if found is not None), None)
-    if array is None or array.dtype != np.float32 or math.prod(array.shape[: -len(sizes)]) != 1:
-        return None, node
-    shape: Sizes = array.shape[-len(sizes) :]
-    fits = all(have in (1, size) for have, size in zip(shape, sizes[len(sizes) - len(shape) :], strict=True))
-    if not fits or array.ndim > (rank(node.outputs[0]) or 0):
-        return None, node
-    return np.ascontiguousarray(np.broadcast_to(array.reshape(shape), sizes), np.float32), reader
+def _scaled_and_lowered(
+    node: ir.Node, first: ir.Value | None, lowered: ir.Value | None, more: list[ir.Node]
+) -> _Rows | None:
+    """x · s and mean · s with one s."""
+    raised, down = (None if value is None else value.producer() for value in (first, lowered))
+    if raised is None or down is None or not (multiplies(raised) and multiplies(down)):
+        return None
+    for x, s in orders(raised):
+        for mean, other in orders(down):
+            factor, middle = (_factor(s), mean_of(mean)) if s is other else (None, None)
+            if factor is None or middle is None or not lies_along(mean, middle) or middle.source is not x:
+                continue
+            spread, at, scale = factor
+            found = _of_two(node, middle.behind(raised, down, *more), spread, at)
+            return None if found is None else _scaled(found, scale)
+    return None
 
 
-def _replace(
-    graph: ir.Graph,
-    rows: _Rows,
-    last: ir.Node,
-    scale: npt.NDArray[np.float32] | None,
-    bias: npt.NDArray[np.float32] | None,
-) -> None:
+def _sizes(rows: Term) -> Sizes | None:
+    """Sizes of the axes of rows; None for rows that are too long, or go over the batch beside other axes."""
+    shape = rows.source.shape
+    if shape is None or not is_activation(rows.source):
+        return None
+    sizes = tuple(size for axis in rows.axes if isinstance(size := shape[axis], int))
+    known = len(sizes) == len(rows.axes) and math.prod(sizes) <= LONGEST_ROW
+    return sizes if known and (_are_last(rows) or 0 not in rows.axes) else None
+
+
+def _are_last(rows: Term) -> bool:
+    axes = rank(rows.source) or 0
+    return rows.axes == tuple(range(axes - len(rows.axes), axes))
+
+
+def _per_value(value: ir.Value | None, rows: _Rows) -> F32 | None:
+    """A constant with one number for each value of a row, [sizes], or None where it is something else."""
+    array, axes = constant(value), rank(rows.spread.source) or 0
+    if array is None or array.dtype != np.float32 or array.ndim > axes:
+        return None
+    whole = array.reshape((1,) * (axes - array.ndim) + array.shape)
+    alone = [size for axis, size in enumerate(whole.shape) if axis not in rows.spread.axes]
+    own = tuple(whole.shape[axis] for axis in rows.spread.axes)
+    if any(size != 1 for size in alone) or any(
+        have not in (1, size) for have, size in zip(own, rows.sizes, strict=True)
+    ):
+        return None
+    return np.ascontiguousarray(np.broadcast_to(whole.reshape(own), rows.sizes), np.float32)
+
+
+def _scaled(rows: _Rows, scale: ir.Value | None) -> _Rows | None:
+    """With a γ that was found on the way; None where it is not one number per value."""
+    array = _per_value(scale, rows)
+    return rows if scale is None else None if array is None else replace(rows, scale=array)
+
+
+def _raised(rows: _Rows, bias: ir.Value) -> _Rows | None:
+    """With a β that was found on the way; None where it is not one number per value."""
+    array = _per_value(bias, rows)
+    return None if array is None else replace(rows, bias=array)
+
+
+def _with_parameters(rows: _Rows) -> _Rows:
+    """With the Mul and the Add of a constant that alone read the result."""
+    for reader, array, is_scale in _readers(rows):
+        if is_scale:
+            rows = replace(rows, last=reader, scale=array)
+        else:
+            return replace(rows, last=reader, bias=array)
+    return rows
+
+
+def _readers(rows: _Rows) -> Iterator[tuple[ir.Node, F32, bool]]:
+    """The Mul behind rows that have neither γ nor β, then the Add behind rows without β."""
+    last = rows.last
+    for is_scale in (True, False):
+        reader = sole_consumer(last.outputs[0])
+        fits = reader is not None and is_standard(reader) and (multiplies if is_scale else adds)(reader)
+        if reader is None or not fits or rows.bias is not None or (is_scale and rows.scale is not None):
+            continue
+        array = next((found for one in reader.inputs if (found := _per_value(one, rows)) is not None), None)
+        if array is not None:
+            yield reader, array, is_scale
+            last = reader
+
+
+def _replace(graph: ir.Graph, rows: _Rows) -> None:
     """One node in the place of the last one; nobody reads those before it any more."""
-    whole = np.ones(rows.sizes, np.float32) if scale is None else scale
-    inputs = [rows.source, add_constant(graph, f"{last.name}.scale", whole)]
-    if bias is not None:
-        inputs.append(add_constant(graph, f"{last.name}.bias", bias))
-    attributes = {"axis": -len(rows.sizes), "epsilon": rows.epsilon}
-    put_in_place(graph, last, ir.node("LayerNormalization", inputs, attributes, name=last.name))
+    last, source = rows.last, rows.spread.source
+    axes = rank(source) or 0
+    order = [axis for axis in range(axes) if axis not in rows.spread.axes] + list(rows.spread.axes)
+    moved = source if _are_last(rows.spread) else _transposed(graph, last, source, order, "rows")
+    whole = np.ones(rows.sizes, np.float32) if rows.scale is None else rows.scale
+    inputs = [moved, add_constant(graph, f"{last.name}.scale", whole)]
+    if rows.bias is not None:
+        inputs.append(add_constant(graph, f"{last.name}.bias", rows.bias))
+    attributes = {"axis": -len(rows.sizes), "epsilon": rows.spread.epsilon}
+    if _are_last(rows.spread):
+        put_in_place(graph, last, ir.node("LayerNormalization", inputs, attributes, name=last.name))
+        return
+    name = unique_node_name(graph, f"{last.name}/normalized")
+    norm = ir.node("LayerNormalization", inputs, attributes, name=name)
+    result = norm.outputs[0]
+    result.name, result.type, result.shape = (
+        unique_name(graph, f"{last.name}.normalized"),
+        moved.type,
+        moved.shape,
+    )
+    graph.insert_before(last, norm)
+    back = {"perm": [order.index(axis) for axis in range(axes)]}
+    put_in_place(graph, last, ir.node("Transpose", [result], back, name=last.name))
+
+
+def _transposed(graph: ir.Graph, before: ir.Node, value: ir.Value, order: list[int], word: str) -> ir.Value:
+    """A value with its axes in another order, computed in front of a node."""
+    node = ir.node(
+        "Transpose", [value], {"perm": order}, name=unique_node_name(graph, f"{before.name}/{word}")
+    )
+    result = node.outputs[0]
+    result.name, result.type = unique_name(graph, f"{before.name}.{word}"), value.type
+    result.shape = None if value.shape is None else ir.Shape([value.shape[axis] for axis in order])
+    graph.insert_before(before, node)
+    return result

@@ -29,11 +29,13 @@ from calib8.passes.free_sizes import (
 )
 from calib8.passes.fuse_cells import fuse_cells
 from calib8.passes.fuse_layer_norm import fuse_layer_norm
+from calib8.passes.fuse_softmax import fuse_softmax
 from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
 from calib8.passes.plain_einsum import plain_einsum
 from calib8.passes.plain_pads import plain_pads
+from calib8.passes.plain_sizes import plain_sizes
 from calib8.passes.rewrite_leftovers import (
     batch_norm_to_conv,
     divide_to_multiply,
@@ -52,11 +54,13 @@ PREPARE: Final[tuple[Pass, ...]] = (
     fold_constants,
     remove_identities,
     plain_pads,
+    plain_sizes,
     remove_no_ops,
     fuse_cells,
     fold_pads,
     fuse_hard_swish,
     fuse_layer_norm,
+    fuse_softmax,
     fold_affine,
     fold_behind_reshape,
     fold_behind_bias,

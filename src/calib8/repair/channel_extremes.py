@@ -55,15 +55,17 @@ def channel_extremes(
     *,
     every_sample: bool = False,
     power: bool = False,
+    axis: int = 1,
 ) -> dict[str, ChannelExtremes]:
     """Extremes of the channels of computed float32 tensors.
 
     Args:
         model: a prepared float graph, not changed.
-        tensors: name → number of axes; axis 1 holds the channels.
+        tensors: name → number of axes.
         data: what to run.
         every_sample: look at all calibration samples, one by one, and not only at the runs that repair.
         power: their mean squares too, of the runs that repair.
+        axis: of the channels; −1: the last one of each tensor.
 
     Raises:
         DataError: there is no run, ONNX Runtime refuses one, or the samples cannot be read again.
@@ -74,10 +76,10 @@ def channel_extremes(
     if not data.runs:
         raise DataError("repair", "there is no sample to look at", "Give at least one image or array")
     looked_at = data if every_sample else replace(data, dataset=None)
-    work = ExtremesWork(Carried(_reduced(model, tensors, _EXTREMES)))
+    work = ExtremesWork(Carried(_reduced(model, tensors, _EXTREMES, axis)))
     found = found_of_data(work, looked_at, "looking at channels")
     lows, highs = found[: len(tensors)], found[len(tensors) :]
-    powers = _powers(model, tensors, data) if power else [None] * len(tensors)
+    powers = _powers(model, tensors, data, axis) if power else [None] * len(tensors)
     return {
         name: ChannelExtremes(low.astype(np.float64), high.astype(np.float64), square)
         for name, low, high, square in zip(tensors, lows, highs, powers, strict=True)
@@ -113,16 +115,18 @@ class ExtremesWork:
 
 
 def _powers(
-    model: ir.Model, tensors: Mapping[str, int], data: RepairData
+    model: ir.Model, tensors: Mapping[str, int], data: RepairData, axis: int
 ) -> list[npt.NDArray[np.float64] | None]:
     """Mean squares of every tensor's channels over the runs, each a sum in an order that does not matter."""
-    session = open_session(_reduced(model, tensors, ("ReduceMean",)), threads=data.threads, name=_SESSION)
+    session = open_session(
+        _reduced(model, tensors, ("ReduceMean",), axis), threads=data.threads, name=_SESSION
+    )
     rows = [session.run(feeds) for feeds in data.runs]
     columns = (np.sort(np.array(column, np.float64), axis=0) for column in zip(*rows, strict=True))
     return [np.asarray(column.mean(axis=0)) for column in columns]
 
 
-def _reduced(model: ir.Model, tensors: Mapping[str, int], ops: Sequence[str]) -> ir.Model:
+def _reduced(model: ir.Model, tensors: Mapping[str, int], ops: Sequence[str], axis: int) -> ir.Model:
     """A copy whose outputs are the results of one op for every tensor, then those of the next."""
     copy = model.clone()
     values = {value.name: value for node in copy.graph for value in node.outputs}
@@ -133,7 +137,7 @@ def _reduced(model: ir.Model, tensors: Mapping[str, int], ops: Sequence[str]) ->
             source = values[name]
             if op == "ReduceMean":
                 source = _appended(names, "Mul", [source, source])
-            axes = [axis for axis in range(rank) if axis != 1]
+            axes = [one for one in range(rank) if one != axis % rank]
             copy.graph.outputs.append(_reduction(names, op, source, axes, opset_version(copy) < 18))
     return copy
 

@@ -13,6 +13,7 @@ PLAIN_WORDS: Final[Mapping[str, str]] = {
     "absorb": "high biases moved to the next layer",
     "absorb-analytic": "high biases moved to the next layer",
     "equalize-groups": "channels evened out",
+    "equalize-norms": "channels behind normalizations evened out",
     "equalize-through": "channels evened out through functions",
     "equalize-activations": "channels of activations evened out",
     "equalize-activations-tight": "channels of activations evened out",

@@ -27,7 +27,7 @@ from calib8.table import CalibrationTable
 MOST_DB: Final = 3.0
 """What equalization must gain: with less, most of the noise by which ranges were chosen is still there."""
 
-EQUALIZES: Final = frozenset({"cle", "equalize-groups", "equalize-through"})
+EQUALIZES: Final = frozenset({"cle", "equalize-groups", "equalize-norms", "equalize-through"})
 """Repairs that change how large channels are, and so what ranges are good."""
 
 

@@ -13,6 +13,7 @@ from calib8.autorange.samples import HELD_BACK, SCORED
 from calib8.errors import UsageError
 from calib8.passes.batch_norm_moments import Moments, batch_norm_moments
 from calib8.passes.channel_factors import channel_factors
+from calib8.passes.norm_factors import norm_scale
 from calib8.repair.ada_round import ada_round
 from calib8.repair.batch_norms import estimate_batch_norms
 from calib8.repair.bias import correct_biases
@@ -25,6 +26,7 @@ from calib8.repair.cross_layer import cross_layer, differ_by_orders
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
 from calib8.repair.equalize_groups import equalize_groups
+from calib8.repair.equalize_norms import equalize_norms
 from calib8.repair.equalize_through import equalize_through_functions
 from calib8.repair.floats import keep_worst_float
 from calib8.repair.high_biases import absorb_expected, absorb_seen
@@ -114,6 +116,7 @@ REPAIRS: Final[Mapping[str, Repair]] = {
     "absorb": absorb_seen,
     "absorb-analytic": _absorb_analytically,
     "equalize-groups": equalize_groups,
+    "equalize-norms": equalize_norms,
     "equalize-through": equalize_through_functions,
     "equalize-activations": equalize_activations,
     "equalize-activations-tight": partial(equalize_activations, margin=1.0),
@@ -189,6 +192,7 @@ _ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
 SPOTS: Final = (("spots",),)
 FLOATS: Final = (("floats",),)
+_NORMS: Final = (("equalize-norms",),)
 _THROUGH: Final = (("equalize-through",),)
 ROUND: Final = (("round",),)
 """Comes once more behind spots and floats: beside the noise that these take away its gain may not be seen."""
@@ -196,12 +200,21 @@ ROUND: Final = (("round",),)
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=32, method="mse-behind"),
     "balanced": Effort(
-        stages=(_LAYERS, _THROUGH, _ACTIVATIONS, ROUND, SPOTS, FLOATS, ROUND),
+        stages=(_LAYERS, _NORMS, _THROUGH, _ACTIVATIONS, ROUND, SPOTS, FLOATS, ROUND),
         finish=("bias", "bias-sequential"),
         if_orders=(CROSS_LAYER,),
     ),
     "best": Effort(
-        stages=(_LAYERS, _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round")), SPOTS, FLOATS, ROUND),
+        stages=(
+            _LAYERS,
+            _NORMS,
+            _THROUGH,
+            _ALL_ACTIVATIONS,
+            (("round",), ("eq", "round")),
+            SPOTS,
+            FLOATS,
+            ROUND,
+        ),
         finish=("bias", "bias-median", "bias-sequential"),
     ),
 }
@@ -213,6 +226,7 @@ def stages_of(
 ) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """The stages of an effort for a target and a prepared float graph; ``mixed``: layers may be float."""
     left_out = [SPOTS] * (not scheme.chooses_spots) + [FLOATS] * (not (mixed and scheme.mixes_floats))
+    left_out += [_NORMS] * all(norm_scale(node) is None for node in model.graph)
     stages = tuple(stage for stage in effort.stages if stage not in left_out)
     if scheme.weight_granularity != "per-channel":
         left = any(CROSS_LAYER in stage for stage in stages)
