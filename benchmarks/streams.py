@@ -3,8 +3,8 @@
     python benchmarks/streams.py FOLDER --minutes 10 --json streams.json
 
 FOLDER holds silero_vad.onnx (in the PyPI package silero-vad), dtln_model_1.onnx and dtln_model_2.onnx.
-Networks are quantized for the target calib8 with some speech that espeak-ng makes, and judged on other
-speech. FP32 runs in ONNX Runtime, int8 in calib8's engine.
+Networks are quantized for the target calib8, all else by default, with two minutes (DTLN: 40 seconds) of
+speech that espeak-ng makes, and judged on other speech. FP32 runs in ONNX Runtime, int8 in calib8's engine.
 
 silero_vad   frames of 512 samples behind the 64 before them; its decision: the probability is above 0.5
 DTLN         frames of 512 samples, hop 128: a mask of the spectrum's magnitude, then a filter of the frame
@@ -38,14 +38,6 @@ HOP: Final = 128
 CALIBRATED_SECONDS: Final = 120
 DTLN_SECONDS: Final = 40
 """It has four times as many frames in a second."""
-
-SAMPLES: Final = 400
-"""Frames that calibrate, evenly spaced over the stream."""
-
-STFT: Final = tuple(
-    f"If_0_If_0_then_branch__Inline_0__/stft/{node}" for node in ("Conv", "Pow", "Pow_1", "Add", "Sqrt")
-)
-"""Nodes of silero_vad that stay float: squares of spectra reach over more than 8 bits hold."""
 
 STATES: Final = {
     "dtln_model_1.onnx": {"input_3": "tf_op_layer_stack_2"},
@@ -89,7 +81,7 @@ def int8_step(path: Path, fed: str, output: str) -> Step:
 def quantized(path: Path, frames: Array, fed: str, output: Path, **words: Any) -> None:
     """Makes the int8 model, unless it is there."""
     if not output.exists():
-        made = calib8.quantize(path, {fed: frames}, target="calib8", samples=SAMPLES, **words)
+        made = calib8.quantize(path, {fed: frames}, target="calib8", **words)
         made.save(output)
 
 
@@ -104,7 +96,7 @@ def silero(folder: Path, made: Path, minutes: float) -> dict[str, Any]:
     """Decisions of silero_vad."""
     path, int8 = folder / "silero_vad.onnx", made / "silero_vad.int8.onnx"
     calibrating = vad_frames(made_speech(CALIBRATED_SECONDS, 1).noisy)
-    quantized(path, calibrating, "input", int8, fix={"sr": RATE}, keep_float=STFT)
+    quantized(path, calibrating, "input", int8, fix={"sr": RATE})
     fp32 = float_step(path, "input", "state", "output", "stateN", sr=np.array(RATE))
     code = int8_step(int8, "input", "output")
     frames = vad_frames(made_speech(60 * minutes, 2).noisy)

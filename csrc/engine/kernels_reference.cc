@@ -44,6 +44,8 @@ void fill_reference(KernelTable& table) {
   set_kernel<WideConv, reference_wide_conv>(table);
   set_kernel<WideDepthwise, reference_wide_depthwise>(table);
   set_kernel<WideFillHalo, reference_wide_fill_halo>(table);
+  set_kernel<WideLength, reference_wide_length>(table);
+  set_kernel<WideLayerNorm, reference_wide_layer_norm>(table);
 }
 
 }  // namespace calib8::engine

@@ -27,7 +27,7 @@ using AllSteps = std::tuple<FillHalo, Copy, Quantize, Dequantize, Conv, Depthwis
                             LayerNorm, ResizeLinear, ResizeToFloat, Plane, Finish, WideAdd, WideMul,
                             WideLookup, WideMaxPool, WideQuantize, WideDequantize, WideConv, WideDepthwise,
                             WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div, TimeFilter, IntegerGru,
-                            RealRescale, RealPair>;
+                            RealRescale, RealPair, WideLength, WideLayerNorm>;
 constexpr int kStepKinds = std::tuple_size_v<AllSteps>;
 
 }  // namespace calib8::engine

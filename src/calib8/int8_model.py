@@ -12,7 +12,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples, kept_samples
+from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples, kept_samples, runs_for_one
 from calib8.autorange.score_ranges import WHOLE, whole_scores
 from calib8.calibration.choose import PLAIN
 from calib8.calibration.decide import AUTO, Wish, decide
@@ -109,8 +109,9 @@ def samples_for(
     plan = effort_called(wanted.effort)
     if kept is not None:
         return kept_samples(kept, dataset, scored=plan.repairing, held_back=plan.held_back)
+    more = runs_for_one(dataset)
     return choose_samples(
-        dataset, threads, scored=plan.repairing, held_back=plan.held_back, largest=largest
+        dataset, threads, scored=more * plan.repairing, held_back=more * plan.held_back, largest=largest
     )  # fmt: skip
 
 

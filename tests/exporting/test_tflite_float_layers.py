@@ -267,6 +267,7 @@ NODES: dict[str, Callable[[Rng], Case]] = {
     "Min": pair("Min"),
     "PRelu": prelu,
     "Pad": pad,
+    "ReduceL2": reduction("ReduceL2"),
     "ReduceMax": reduction("ReduceMax"),
     "ReduceMean": reduction("ReduceMean"),
     "ReduceMin": reduction("ReduceMin"),

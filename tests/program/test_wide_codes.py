@@ -56,8 +56,7 @@ def layer_code(layer: Any, acc: int, channel: int, target: Slot) -> int:
     return rescaled_code(rule, acc, channel, target.zero_point, layer.low, layer.high)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "profile"), WIDE)
 def test_what_passes_runs_is_listed_and_comes_back(name: str, profile: Profile, tmp_path: Path) -> None:
     program = WIDE[name, profile]
     verify(program)

@@ -114,18 +114,30 @@ def others(profile: Profile) -> dict[str, Program]:
     return found
 
 
+def rows(profile: Profile) -> dict[str, Program]:
+    """Lengths, and norms, which are of float32 alone."""
+    found = {}
+    for name in ("ReduceL2", *(["LayerNorm"] if profile == "onnx" else [])):
+        program = EXAMPLES[name, profile]
+        for widths, numbers in (("16 to 8", (0,)), ("8 to 16", (1,)), ("16 to 16", (0, 1))):
+            changed = widened(program, *numbers)
+            found[f"{name}, {widths}"] = (
+                with_step(changed, low=-30000, high=32767) if 1 in numbers else changed
+            )
+    return found
+
+
 WIDE: dict[tuple[str, Profile], Program] = {
     (name, profile): program
     for profile in PROFILES
-    for make in (layers, pairs, others)
+    for make in (layers, pairs, others, rows)
     for name, program in make(profile).items()
 }
 """(What, profile) → a sound program of one instruction."""
 
 NARROW = [
-    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "Div", "GroupNorm", "IntegerLstm", "LayerNorm", "MatMul"),
-    *("Maximum", "Mean", "Minimum", "RealPair", "RealRescale", "Recurrent", "ReduceL2", "ReduceMax"),
-    *("ReduceMin", "Requantize"),
+    *("AddSums", "ArgMax", "ArgMin", "AveragePool", "Div", "GroupNorm", "IntegerLstm", "MatMul", "Maximum"),
+    *("Mean", "Minimum", "RealPair", "RealRescale", "Recurrent", "ReduceMax", "ReduceMin", "Requantize"),
     "ResizeLinear",
     "Softmax",
 ]

@@ -12,7 +12,9 @@ from small_candidates import candidate_of, quality, scaled
 
 import calib8
 from calib8.errors import UsageError
+from calib8.model.graph import graph_inputs
 from calib8.model.metadata import PREFIX
+from calib8.model.work import node_macs, used_once
 from calib8.repair import enough, spots
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.enough import FOR_SPOTS, poor_branches
@@ -69,6 +71,39 @@ def test_a_target_without_16_bits_gets_none() -> None:
     before, data = made(100.0, "onnxruntime")
     after, report = choose_spots(before, data)
     assert after is before and not report.layers
+
+
+def test_streams_need_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is good enough for a frame that begins with the float model's state is none for a stream."""
+    before, data = made(1.0)
+    assert enough.ENOUGH_DB < quality(before, RUNS) < enough.ENOUGH_DB + enough.STREAM_DB
+    dataset = calib8.Reading({"x": np.concatenate([run["x"] for run in RUNS])}).opened(
+        graph_inputs(before.model)
+    )
+    for carried in (False, True):
+        frames = replace(data, dataset=replace(dataset, carried=carried))
+        assert bool(poor_branches(before, frames, FOR_SPOTS).needs) is carried
+        assert bool(choose_spots(before, frames)[0].spots) is carried
+
+
+def vectors(rows: int) -> tuple[Candidate, RepairData]:
+    """Three matrices, each of which takes one row or several."""
+    net = Net(shape=(rows, 8))
+    first = net.op("Relu", net.op("Gemm", "x", net.weight(8, 16), net.weight(16)))
+    second = net.op("Relu", net.op("Gemm", first, net.weight(16, 16)))
+    model = net.model(net.op("Gemm", second, net.weight(16, 4)))
+    runs = [{"x": normal(rows, 8, seed=seed)} for seed in range(10)]
+    return candidate_of(model, runs, method="minmax", scheme=CALIB8)
+
+
+def test_a_matrix_times_one_vector_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spots, "BUDGET", 0.0)
+    monkeypatch.setattr(enough, "ENOUGH_DB", 70.0)
+    for rows in (1, 2):
+        candidate, data = vectors(rows)
+        work = node_macs(candidate.model, data.runs[0])
+        assert len(used_once(candidate.model, work)) == (3 if rows == 1 else 0)
+        assert bool(choose_spots(candidate, data)[0].spots) == (rows == 1)
 
 
 def test_outputs_that_are_good_enough_get_none() -> None:

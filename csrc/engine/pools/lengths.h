@@ -13,12 +13,12 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-[[maybe_unused]] inline uint8_t length_code(const Reduce& step, const Memory& memory, int64_t squares) {
-  const Rescale& rule = step.rescale;
+// The code for S, of 8 or 16 bits.
+[[maybe_unused]] inline int64_t length_steps(const Rescale& rule, const Memory& memory, int64_t squares) {
   if (rule.kind == Rescale::kFloat) {
     const auto root = static_cast<float>(std::sqrt(static_cast<double>(squares)));
     const float value = root * *memory.constant<float>(rule.factor);
-    return static_cast<uint8_t>(rounded_code(value, rule.zero_point, rule.low, rule.high));
+    return rounded_code(value, rule.zero_point, rule.low, rule.high);
   }
   int64_t steps = 0;
   if (squares != 0) {
@@ -27,7 +27,11 @@ namespace {  // NOLINT: internal linkage is the point
     const int64_t product = floor_of_root(squares << (2 * k)) * *memory.constant<int32_t>(rule.factor);
     if (right <= 62) steps = (product + (int64_t{1} << (right - 1))) >> right;
   }
-  return static_cast<uint8_t>(clamped(steps + rule.zero_point, rule.low, rule.high));
+  return clamped(steps + rule.zero_point, rule.low, rule.high);
+}
+
+[[maybe_unused]] inline uint8_t length_code(const Reduce& step, const Memory& memory, int64_t squares) {
+  return static_cast<uint8_t>(length_steps(step.rescale, memory, squares));
 }
 
 }  // namespace

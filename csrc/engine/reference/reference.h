@@ -45,5 +45,7 @@ void reference_wide_dequantize(const WideDequantize& step, const Memory& memory,
 void reference_wide_conv(const WideConv& step, const Memory& memory, Part part);
 void reference_wide_depthwise(const WideDepthwise& step, const Memory& memory, Part part);
 void reference_wide_fill_halo(const WideFillHalo& step, const Memory& memory, Part part);
+void reference_wide_length(const WideLength& step, const Memory& memory, Part part);
+void reference_wide_layer_norm(const WideLayerNorm& step, const Memory& memory, Part part);
 
 }  // namespace calib8::engine

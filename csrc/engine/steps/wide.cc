@@ -130,4 +130,43 @@ void check_step(const WideFillHalo& step, Limits& limits) {
   check_zero(step.border.value, 2);
 }
 
+void check_step(const WideLength& step, Limits& limits) {
+  const Reduce& of = step.reduction;
+  require(of.kind == Reduce::kLength, "a reduction of 16-bit codes that is no length");
+  check_zero(of.zero_point, code_size(step.input_size));
+  Extent read = box(of.outer_sizes, of.outer_strides), inner;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    read.along(of.inner_sizes[axis], of.inner_strides[axis]);
+    inner.along(of.inner_sizes[axis], 1);
+  }
+  require(inner.count <= WideLength::kMostCodes, "a length of too many codes");
+  require(read.count <= read.high - read.low + 1, "a reduction that reads an element twice");
+  limits.reads_exactly(of.source_buffer, of.source_offset, read, step.input_size);
+  limits.writes(of.target_buffer, of.target_offset, box(of.outer_sizes, of.target_strides),
+                code_size(step.output_size));
+  const auto kind = of.rescale.kind;
+  require(kind != Rescale::kNone && kind != Rescale::kDouble, "a length of another rule");
+  check_rescale(of.rescale, limits, 1, step.output_size);
+}
+
+void check_step(const WideLayerNorm& step, Limits& limits) {
+  const LayerNorm& norm = step.norm;
+  const View &in = norm.input, &out = norm.output;
+  limits.reads_exactly(in.buffer, in.offset, extent_of(in), code_size(step.input_size));
+  limits.writes(out, code_size(step.output_size));
+  require(in.images == out.images && in.rows == out.rows && in.columns == out.columns &&
+              in.channels == out.channels,
+          "a LayerNorm that changes its shape");
+  require(within(step.centred, 0, 1), "a centre that is none");
+  const int64_t most = step.centred != 0 ? LayerNorm::kMostChannels : LayerNorm::kMostChannels / 2;
+  require(in.channels <= most, "a LayerNorm of too many channels");
+  require(norm.kind == LayerNorm::kFloat, "a LayerNorm of 16-bit codes in another rule than float32");
+  check_zero(norm.centre, step.input_size);
+  check_zero(norm.zero_point, step.output_size);
+  check_codes(norm.low, norm.high, step.output_size);
+  limits.array<float>(norm.factor, in.channels);
+  limits.array<float>(norm.offset, in.channels);
+  require(norm.epsilon >= 0, "an epsilon below 0");
+}
+
 }  // namespace calib8::engine

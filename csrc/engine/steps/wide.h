@@ -11,6 +11,7 @@
 #include "fields.h"
 #include "layers.h"
 #include "moves.h"
+#include "pools.h"
 
 namespace calib8::engine {
 
@@ -186,5 +187,33 @@ struct WideFillHalo {
   }
 };
 void check_step(const WideFillHalo& step, Limits& limits);
+
+// Reduce by kLength of or to 16-bit codes. Zero points and clamps of 16-bit codes are raw.
+struct WideLength {
+  static constexpr const char* kName = "wide_length";
+  static constexpr int64_t kMostCodes = int64_t{1} << 28;  // of a vector: S < 2^61
+  Reduce reduction;
+  int64_t input_size, output_size;
+
+  template <class F>
+  void fields(F&& f) {
+    f("reduction", reduction), f("input_size", input_size), f("output_size", output_size);
+  }
+};
+void check_step(const WideLength& step, Limits& limits);
+
+// LayerNorm of or to 16-bit codes, in float32 alone. `centred` takes the place of a centre of −1: any number
+// may be a zero point.
+struct WideLayerNorm {
+  static constexpr const char* kName = "wide_layer_norm";
+  LayerNorm norm;
+  int64_t input_size, output_size, centred;
+
+  template <class F>
+  void fields(F&& f) {
+    f("norm", norm), f("input_size", input_size), f("output_size", output_size), f("centred", centred);
+  }
+};
+void check_step(const WideLayerNorm& step, Limits& limits);
 
 }  // namespace calib8::engine

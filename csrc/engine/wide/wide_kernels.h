@@ -12,6 +12,7 @@
 #include "../curve_lanes.h"
 #include "../reference/reference.h"
 #include "wide_depthwise.h"
+#include "wide_rows.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -260,6 +261,8 @@ void fill_wide(KernelTable& table) {
   set_kernel<Plane, plane>(table);
   set_kernel<Finish, finish>(table);
   set_kernel<WideDepthwise, wide_depthwise>(table);
+  set_kernel<WideLength, wide_length>(table);
+  set_kernel<WideLayerNorm, wide_layer_norm>(table);
 }
 
 }  // namespace

@@ -23,6 +23,9 @@ from calib8.tasks.branches import Meaning
 
 SCORED: Final = 32
 HELD_BACK: Final = 64
+FRAMES: Final = 4
+"""Frames of a stream in the place of one sample: to a layer one is a row, where an image is hundreds."""
+
 SEVERAL_BYTES: Final = 1 << 28
 """Bytes of samples in memory where outputs have several branches: what becomes of scores hangs on the few
 objects of every picture, and on pictures of 640 × 640 eight would judge otherwise."""
@@ -63,6 +66,11 @@ class ChosenSamples:
 def bytes_to_keep(meaning: Meaning | None) -> int | None:
     """Bytes of samples that may be kept in memory, None for the usual ones."""
     return SEVERAL_BYTES if meaning is not None and meaning.several else None
+
+
+def runs_for_one(dataset: Dataset | None) -> int:
+    """How many runs stand in the place of one: of streams several frames."""
+    return FRAMES if dataset is not None and dataset.carried else 1
 
 
 def choose_samples(

@@ -168,3 +168,11 @@ class WideDepthwise(Step):
 
 class WideFillHalo(Step):
     """FillHalo with a code of 16 bits."""
+
+
+class WideLength(Step):
+    """Reduce to a length of or to 16-bit codes."""
+
+
+class WideLayerNorm(Step):
+    """LayerNorm of or to 16-bit codes."""

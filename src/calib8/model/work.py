@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
@@ -52,6 +53,22 @@ def node_macs(model: ir.Model, sample: Arrays) -> dict[str, int]:
     return {
         node.name or "": macs_or_weights(node) for node in with_shapes_of(model, sample).graph if node.name
     }
+
+
+def used_once(model: ir.Model, work: Mapping[str, int]) -> frozenset[str]:
+    """Names of the layers that use each of their weights once, such as a matrix times one vector.
+
+    They take as long as their weights take to be read.
+
+    Args:
+        model: a float graph.
+        work: name of a node → its multiply-accumulates.
+    """
+    layers = {node.name or "": node for node in model.graph if node.op_type in WEIGHT_INPUT}
+    weights = {name: constant(input_at(node, WEIGHT_INPUT[node.op_type])) for name, node in layers.items()}
+    return frozenset(
+        name for name, array in weights.items() if array is not None and work.get(name) == array.size
+    )
 
 
 def macs_or_weights(node: ir.Node) -> int:

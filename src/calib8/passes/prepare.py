@@ -29,6 +29,7 @@ from calib8.passes.free_sizes import (
 )
 from calib8.passes.fuse_cells import fuse_cells
 from calib8.passes.fuse_layer_norm import fuse_layer_norm
+from calib8.passes.fuse_lengths import fuse_lengths
 from calib8.passes.fuse_softmax import fuse_softmax
 from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
@@ -60,6 +61,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     fold_pads,
     fuse_hard_swish,
     fuse_layer_norm,
+    fuse_lengths,
     fuse_softmax,
     fold_affine,
     fold_behind_reshape,

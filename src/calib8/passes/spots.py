@@ -4,9 +4,9 @@
 
 Weights keep 8 bits. Tensors that share a scale share the width of their codes, so one spot makes its whole
 class one. Whatever yields or reads one of them must have an integer form for such codes: layers with constant
-weights, sums and products, functions, maxima of windows, and what moves codes. Any other op has 8-bit codes
-alone, or none; beside it there is no spot. One reader is no hindrance, where there are others: means of many
-values read a copy of 8 bits, whose rounding they average away.
+weights, sums and products, functions, maxima of windows, lengths and norms of rows, and what moves codes. Any
+other op has 8-bit codes alone, or none; beside it there is no spot. One reader is no hindrance, where there
+are others: means of many values read a copy of 8 bits, whose rounding they average away.
 
     x ─► Q(int16) ─► DQ ─┬─► Mul
                          └─► Q(uint8) ─► DQ ─► GlobalAveragePool
@@ -35,7 +35,10 @@ from calib8.table import CalibrationTable
 AVERAGING: Final = AVERAGE_POOLS | {"ReduceMean"}
 """Ops that may read a copy of 8 bits."""
 
-WIDE_OPS: Final = (QUANTIZABLE_OPS | FUNCTION_OPS) - SOFTMAX - AVERAGING - {"GlobalMaxPool"}
+WIDE_ROWS: Final = frozenset({"LayerNormalization", "LpNormalization", "RMSNormalization", "ReduceL2"})
+"""Ops that targets name which compute rows of 16-bit codes, each by itself."""
+
+WIDE_OPS: Final = (QUANTIZABLE_OPS | FUNCTION_OPS | WIDE_ROWS) - SOFTMAX - AVERAGING - {"GlobalMaxPool"}
 """Ops with an integer form for 16-bit codes, those of functions of one tensor included."""
 
 LOOKED_UP: Final = UNARY_OPS | FUNCTION_OPS | BINARY_OPS
@@ -151,6 +154,8 @@ class _Surroundings:
         """Why an op has no form for 16-bit codes, wherever they are."""
         if resizes(node) and _mode(node) != "nearest":
             return f"interpolates ({_mode(node)}), which 8-bit codes alone can do"
+        if node.op_type in WIDE_ROWS and node.name in self.chains:
+            return "is computed as one with others, which 8-bit codes alone can do"
         return "" if node.op_type in WIDE_OPS else "has 8-bit codes alone"
 
     def _why_no_table(self, node: ir.Node) -> str:

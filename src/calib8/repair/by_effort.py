@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from calib8.autorange.choose import NOISE_DB
-from calib8.autorange.samples import ChosenSamples, too_few
+from calib8.autorange.samples import ChosenSamples, runs_for_one, too_few
 from calib8.parameters import Text, parameter
 from calib8.progress import Progress, silent
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -78,11 +78,10 @@ def repair_by_effort(
     if samples.shared:
         why = Text(f"{too_few(samples)}, or name repairs with {parameter('repair')}")
         return Repaired(candidate, candidate.table, (), effort, 0, shared=True, warning=why)
-    runs = samples.scored[: plan.repairing]
+    more = runs_for_one(samples.dataset)
+    runs, most = samples.scored[: more * plan.repairing], more * plan.held_back
     data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset, meaning=meaning)
-    judge = Judge(
-        samples, plan.held_back, threads, progress, meaning, samples.outputs[: plan.held_back]
-    )  # fmt: skip
+    judge = Judge(samples, most, threads, progress, meaning, samples.outputs[:most])
     search = Search(judge, data)
     bare, best = judge.quality(candidate), search.judged(candidate)
     first = {name: table for name, table in tables.items() if name != UNCLIPPED}

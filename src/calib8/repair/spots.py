@@ -3,7 +3,8 @@
     noise(t, b)   10^(−SQNR/10) of branch b of the outputs where the codes of tensor t alone are left
     noise(W, b)   the same where those of all weights are left, which no spot takes away
     share(c)      max over b of  Σ tensors of class c  noise(t, b) / Σ of all and W; a class has one scale
-    price(c)      multiply-accumulates of the layers that read the class / those of all layers
+    price(c)      multiply-accumulates of the layers that read the class / those of all layers; none of layers
+                  that use each weight once: 16-bit codes of one vector cost next to nothing beside the matrix
     taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 30 % together,
                   as long as some b has  Σ of those left > noise(W, b) / 4  and  that and W > −40 dB
                   as long as b has less than it needs, shares are those of what is left and W
@@ -34,7 +35,7 @@ from calib8.dissection.partly_coded import coded_pairs
 from calib8.dissection.sweep_graph import Part
 from calib8.errors import Calib8Error
 from calib8.model.runtime import Arrays
-from calib8.model.work import node_macs
+from calib8.model.work import node_macs, used_once
 from calib8.passes.resolve_ranges import shared_with
 from calib8.passes.spots import find_spots
 from calib8.progress import SampleCounter
@@ -251,9 +252,10 @@ def _classes(candidate: Candidate, noises: _Noises, sample: Arrays) -> list[Spot
     free = [name for name in asked if name not in found.refused]
     members = set(shared_with(model, placement, candidate.table, candidate.scheme, free).values())
     work = node_macs(model, sample)
-    whole = max(sum(work.values()), 1)
+    whole, once = max(sum(work.values()), 1), used_once(model, work)
+    dear = {name: macs for name, macs in work.items() if name not in once}
     return [
-        SpotClass(names, _sums(names, noises), read_by(model, names, work) / whole)
+        SpotClass(names, _sums(names, noises), read_by(model, names, dear) / whole)
         for names in sorted(members, key=sorted)
     ]
 

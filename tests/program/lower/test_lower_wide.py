@@ -134,3 +134,19 @@ def test_sums_of_16_bits_that_nobody_quantizes(depth: int, integer: bool) -> Non
         (reason,) = program.float_reasons.values()
         assert "beyond int32" in reason
     assert_same_outputs(program, proto, within=2e-3, fused=False)
+
+
+@pytest.mark.parametrize("kind", ["LayerNormalization", "ReduceL2"])
+def test_rows_of_16_bits(kind: str) -> None:
+    """Norms in float32 alone: where all is integers they are float, lengths are not."""
+    net = Net()
+    x = wide(net, "x", scale=0.0002)
+    scale, axes = net.constant(np.linspace(0.5, 2, 6)), net.constant([1], np.int64)
+    node = f"ReduceL2 ({x}, {axes})" if kind == "ReduceL2" else f"LayerNormalization ({x}, {scale})"
+    proto = net.proto(IMAGE, wide(net, net.op(node)), opset=21)
+    program = lowered(proto)
+    assert program.float_reasons == {}
+    assert_same_outputs(program, proto, within=1.01 * STEP)
+    norms = {"its 16-bit codes are normalized in float32 alone"} if "Norm" in kind else set()
+    for profile in ("tflite", "single"):
+        assert set(lowered(proto, profile).float_reasons.values()) == norms  # type: ignore[arg-type]

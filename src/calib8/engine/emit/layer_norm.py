@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from calib8.engine import steps
+from calib8.engine.emit.widths import sized_norm
 from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NONE
 from calib8.engine.fuse import Work
@@ -23,23 +24,21 @@ def emit_layer_norm(work: Work, out: Emitter) -> None:
     else:
         kind, factor, shift = "float", out.constant(rule.factor), NONE
         epsilon, whole_epsilon = rule.epsilon, 0
-    out.add(
-        steps.LayerNorm(
-            input=out.view(source),
-            output=out.view(work.output),
-            kind=steps.LayerNorm.kinds[kind],
-            factor=factor,
-            offset=out.constant(rule.offset),
-            shift=shift,
-            epsilon=epsilon,
-            whole_epsilon=whole_epsilon,
-            centre=-1 if step.centred else out.stored_zero_point(source),
-            zero_point=out.stored_zero_point(work.output),
-            low=step.low + stored,
-            high=step.high + stored,
-        ),
-        work,
+    norm = steps.LayerNorm(
+        input=out.view(source),
+        output=out.view(work.output),
+        kind=steps.LayerNorm.kinds[kind],
+        factor=factor,
+        offset=out.constant(rule.offset),
+        shift=shift,
+        epsilon=epsilon,
+        whole_epsilon=whole_epsilon,
+        centre=-1 if step.centred else out.stored_zero_point(source),
+        zero_point=out.stored_zero_point(work.output),
+        low=step.low + stored,
+        high=step.high + stored,
     )
+    out.add(sized_norm(norm, work, out, centred=step.centred), work)
 
 
 EMIT: Final[Emits] = {

@@ -9,6 +9,7 @@ from typing import Final
 from calib8.engine import steps
 from calib8.engine.emit.loops import SOURCE, TARGET, Nest, cut, loops_over, merged
 from calib8.engine.emit.rescale import NO_RESCALE, rescale_fields
+from calib8.engine.emit.widths import sized_length
 from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.few_axes import gone_axes
 from calib8.engine.fields import NONE, Rescale, Window
@@ -85,21 +86,19 @@ def emit_reduce(work: Work, out: Emitter) -> None:
     if isinstance(step, Mean | ReduceL2):
         rescale = rescale_fields(out, step.rescale, step.low, step.high, target, 1)
     for nest in cut(outer, tensors=2):
-        out.add(
-            steps.Reduce(
-                *out.place_at(source, nest.starts[SOURCE]),
-                *out.place_at(target, nest.starts[TARGET]),
-                outer_sizes=nest.sizes,
-                outer_strides=nest.strides(SOURCE),
-                target_strides=nest.strides(TARGET),
-                inner_sizes=inner.sizes,
-                inner_strides=inner.strides(SOURCE),
-                kind=steps.Reduce.kinds[REDUCE_KINDS[type(step)]],
-                zero_point=out.stored_zero_point(source),
-                rescale=rescale,
-            ),
-            work,
+        reduction = steps.Reduce(
+            *out.place_at(source, nest.starts[SOURCE]),
+            *out.place_at(target, nest.starts[TARGET]),
+            outer_sizes=nest.sizes,
+            outer_strides=nest.strides(SOURCE),
+            target_strides=nest.strides(TARGET),
+            inner_sizes=inner.sizes,
+            inner_strides=inner.strides(SOURCE),
+            kind=steps.Reduce.kinds[REDUCE_KINDS[type(step)]],
+            zero_point=out.stored_zero_point(source),
+            rescale=rescale,
         )
+        out.add(sized_length(reduction, work, out), work)
 
 
 def _target_strides(

@@ -48,22 +48,37 @@ def _dense(node: Node, weight: Any, bias: Any) -> None:
     )
 
 
+def _reduced_axes(node: Node) -> list[int]:
+    """Constant axes of a reduction: an input, or the attribute of older operator sets."""
+    listed = node.constant(1, "the axes of a reduction")
+    axes = node.attributes.get("axes") if listed is None else np.asarray(listed).reshape(-1).tolist()
+    rank = len(node.shape(0))
+    if axes is None or len(axes) == 0:
+        if node.attributes.get("noop_with_empty_axes", 0):
+            raise NoFormError("a reduction over no axes")
+        axes = range(rank)
+    return sorted(axis % rank for axis in axes)
+
+
 def reduction(op: str) -> Write:
-    """Over constant axes: an input, or the attribute of older operator sets."""
+    """Over constant axes."""
 
     def write(node: Node) -> None:
-        listed = node.constant(1, "the axes of a reduction")
-        axes = node.attributes.get("axes") if listed is None else np.asarray(listed).reshape(-1).tolist()
-        rank = len(node.shape(0))
-        if axes is None or len(axes) == 0:
-            if node.attributes.get("noop_with_empty_axes", 0):
-                raise NoFormError("a reduction over no axes")
-            axes = range(rank)
-        places = node.builder.ints("axes", sorted(axis % rank for axis in axes))
+        places = node.builder.ints("axes", _reduced_axes(node))
         keeps = bool(node.attributes.get("keepdims", 1))
         node.builder.operator(op, [node.given()[0], places], node.outputs, 1, keep_dims=keeps)
 
     return write
+
+
+def length(node: Node) -> None:
+    """ReduceL2: the root of the sum of squares."""
+    given, builder = node.given()[0], node.builder
+    places, keeps = builder.ints("axes", _reduced_axes(node)), bool(node.attributes.get("keepdims", 1))
+    square, total = node.between("square", node.shape(0)), node.between("sum", tuple(node.out()))
+    builder.operator("MUL", [given, given], [square], 1, **ACTIVATION)
+    builder.operator("SUM", [square, places], [total], 1, keep_dims=keeps)
+    builder.operator("SQRT", [total], node.outputs, 1)
 
 
 def split(node: Node) -> None:
@@ -140,6 +155,7 @@ WRITE: Final[Mapping[str, Write]] = {
     "MatMul": mat_mul,
     "Max": several("MAXIMUM"),
     "Min": several("MINIMUM"),
+    "ReduceL2": length,
     "ReduceMax": reduction("REDUCE_MAX"),
     "ReduceMean": reduction("MEAN"),
     "ReduceMin": reduction("REDUCE_MIN"),

@@ -22,7 +22,7 @@ from calib8.program.lower.readers import tail_of
 from calib8.program.lower.results import COMPUTED, Target, coded_source, deliver
 from calib8.program.rounding.layer_norm import norm_rule
 from calib8.program.rules import F32
-from calib8.program.slot import Slot
+from calib8.program.slot import WIDE_TYPE, Slot
 
 EPSILON: Final = 1e-5
 """Of a normalization that does not say."""
@@ -105,6 +105,8 @@ def _emit(builder: Builder, node: ir.Node, norm: _Rows, together: tuple[ir.Node,
     own = builder.kind(rows).scale
 
     def make(to: Target) -> Instruction:
+        if builder.profile != "onnx" and WIDE_TYPE in (builder.slots[rows.slot].dtype, to.kind.dtype):
+            raise NoFormError("its 16-bit codes are normalized in float32 alone")
         parameters = norm.scale, norm.bias, norm.epsilon
         rule = norm_rule(builder.profile, own, to.kind.scale, *parameters, centred=centred)
         if axis == len(rows.order) - 1:

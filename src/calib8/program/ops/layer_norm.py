@@ -17,6 +17,9 @@ With n ≤ 2^16 codes of 8 bits: |t| ≤ 255·(n − 1) < 2^24, a float32 number
 V ≤ (255·n / 2)² < 2^46, a float64 number. By Samuelson's inequality t² ≤ (n − 1)·V, so |t|·r < 2^8. W < 2^63,
 so k is −1 … 22; R < 2^31, |t|·R < 2^55, |u| ≤ 2^30, and the sum before the last shift stays below 2^63.
 Where the mean stays, n ≤ 2^15, V ≤ (255·n)² < 2^46 and t² ≤ n·V, so all of that holds too.
+
+Codes of 16 bits have FloatNorm alone: n·Σq² and (Σq)² stay below 2^63 for as many codes, and t and V are
+rounded once where they become float numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.program.ops.instruction import Instruction
-from calib8.program.ops.kinds import UNARY
+from calib8.program.ops.kinds import ANY_CODES, Takes
 from calib8.program.ops.operand import Ints, Operand
 from calib8.program.ops.rescale import clipped
 from calib8.program.ops.shapes import Shape
@@ -116,4 +119,12 @@ def _norm_shape(step: Step, instruction: LayerNorm) -> tuple[Shape, ...]:
     return (step.inputs[0].shape,)
 
 
-TRAITS: Final[dict[type[Instruction], Traits]] = {LayerNorm: Traits(UNARY, _norm_shape, layer_norm)}
+def _check_width(step: Step, instruction: LayerNorm) -> None:
+    """Integers alone are enough for 8-bit codes alone."""
+    if isinstance(instruction.rule, FixedNorm) and any(s.is_wide for s in (*step.inputs, step.output)):
+        raise step.error("has 16-bit codes and FixedNorm", "It takes 8-bit codes alone")
+
+
+TRAITS: Final[dict[type[Instruction], Traits]] = {
+    LayerNorm: Traits(Takes((ANY_CODES,), ANY_CODES), _norm_shape, layer_norm, check=_check_width)
+}

@@ -5,12 +5,14 @@
     FixedRescale   2^60 ≤ S·4^k < 2^62,   R = ⌊sqrt(S·4^k)⌋,   h = 31 − shift + k
                    y = ((R·multiplier + 2^(h − 1)) >> h) + z_y,   z_y where h > 62
 
-then the clamp. S = 0 gives z_y. With n < 2^45 codes S < 2^61, so k is 0 … 30; R < 2^31, R·multiplier < 2^62.
+then the clamp. S = 0 gives z_y. With n < 2^45 codes of 8 bits, or n ≤ 2^28 of 16, S < 2^61, so k is 0 … 30;
+R < 2^31, R·multiplier < 2^62.
 Lengths are never below 0, so ``single`` and ``away`` round alike.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.program.ops.instruction import Instruction
-from calib8.program.ops.kinds import UNARY
+from calib8.program.ops.kinds import ANY_CODES, Takes
 from calib8.program.ops.layer_norm import bit_length, floor_of_root
 from calib8.program.ops.operand import Ints, Operand
 from calib8.program.ops.rescale import clipped
@@ -31,6 +33,9 @@ from calib8.program.slot import Slot
 
 MOST_RIGHT: Final = 62
 """What is shifted further is 0."""
+
+MOST_WIDE: Final = 1 << 28
+"""Codes of 16 bits of one vector."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +80,18 @@ def _fixed(rule: FixedRescale, squares: Ints) -> Ints:
     return result
 
 
+def _check_count(step: Step, instruction: ReduceL2) -> None:
+    """Squares of differences of 16-bit codes have 32 bits."""
+    source = step.inputs[0]
+    count = math.prod(source.shape[axis] for axis in instruction.axes)
+    if source.is_wide and count > MOST_WIDE:
+        raise step.error(f"adds {count} squares of 16-bit codes", f"The limit is {MOST_WIDE}")
+
+
 def _length_shape(step: Step, instruction: ReduceL2) -> tuple[Shape, ...]:
     return reduced_shapes(step, instruction.axes)
 
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    ReduceL2: Traits(UNARY, _length_shape, reduce_l2),
+    ReduceL2: Traits(Takes((ANY_CODES,), ANY_CODES), _length_shape, reduce_l2, check=_check_count),
 }

@@ -1,0 +1,266 @@
+"""Times of streaming networks and LSTM layers per frame: calib8's int8 beside onnxruntime and OpenVINO.
+
+    python benchmarks/stream_times.py FOLDER --made FOLDER --rounds 15 --json times.json
+
+FOLDER holds silero_vad.onnx, dtln_model_1.onnx and dtln_model_2.onnx, MADE what ``streams.py`` left there
+(int8 models). Every runtime gets the same frames of made speech, one after the other, carries the state, and
+has one thread. A round runs each of them once over all frames, in turn, so that whatever else the machine
+does meets all of them; the fastest round of each counts, and the median is told.
+
+float       FP32 in ONNX Runtime, the file as it is
+dynamic     the same with LSTM, MatMul and Gemm quantized by onnxruntime.quantization.quantize_dynamic
+openvino    FP32 in OpenVINO, latency mode
+calib8      int8 in calib8's engine
+
+LSTM layers are random ones, [T, 1, I] with H units, one direction or two; calib8 quantizes them by default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+import onnxruntime
+import openvino
+from onnx import helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+import calib8
+from calib8.model.fix_inputs import with_fixed
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from calib8.passes.prepare import prepare
+from speech_made import RATE, made_speech
+from streams import STATES, dtln_frames, vad_frames
+
+Array = npt.NDArray[Any]
+Run = Callable[[], None]
+"""One frame, and what is carried to the next one."""
+
+FRAMES: Final = 200
+RUNTIMES: Final = ("float", "dynamic", "openvino", "calib8")
+DYNAMIC: Final = ("LSTM", "MatMul", "Gemm")
+LAYERS: Final = ((1, 128, 128, 1), (1, 256, 256, 1), (50, 64, 128, 1), (40, 512, 512, 2), (100, 128, 256, 2))
+"""T, I, H and directions."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What is timed.
+
+    Attributes:
+        name: of the row.
+        model: FP32.
+        int8: calib8's.
+        fed: input → frames [F, …]; each is fed as a batch of one.
+        states: input → output that feeds it.
+        fixed: other inputs of FP32.
+    """
+
+    name: str
+    model: Path
+    int8: Path
+    fed: Mapping[str, Array]
+    states: Mapping[str, str]
+    fixed: Mapping[str, Array]
+
+
+def runs(network: Network, made: Path) -> dict[str, tuple[Run, float]]:
+    """Runtime → one frame of a stream, and the bytes of its file."""
+    plain = prepared(network, made)
+    dynamic = made / f"{plain.stem}.dynamic.onnx"
+    quantize_dynamic(
+        plain, dynamic, op_types_to_quantize=list(DYNAMIC), weight_type=QuantType.QInt8, per_channel=True,
+        extra_options={"MatMulConstBOnly": True},
+    )  # fmt: skip
+    return {
+        "float": (in_onnxruntime(network, network.model, network.fixed), network.model.stat().st_size),
+        "dynamic": (in_onnxruntime(network, dynamic, {}), dynamic.stat().st_size),
+        "openvino": (in_openvino(network, plain), plain.stat().st_size),
+        "calib8": (in_calib8(network), network.int8.stat().st_size),
+    }
+
+
+def prepared(network: Network, made: Path) -> Path:
+    """FP32 with its inputs fixed: what other tools take."""
+    path = made / f"{network.model.stem}.prepared.onnx"
+    model = with_fixed(
+        load_model(network.model), {name: array.item() for name, array in network.fixed.items()}
+    )
+    specs = {spec.name: spec for spec in graph_inputs(model)}
+    sample = {name: frames[:1] for name, frames in network.fed.items()}
+    for name in network.states:
+        sizes = [size if isinstance(size, int) else 1 for size in specs[name].shape or ()]
+        sample[name] = np.zeros(sizes, np.float32)
+    onnx.save(ir.to_proto(prepare(model, sample).model), path)
+    return path
+
+
+def frames_of(network: Network) -> Iterator[dict[str, Array]]:
+    """Its frames, over and over."""
+    return cycle([{name: array[i : i + 1] for name, array in network.fed.items()} for i in range(FRAMES)])
+
+
+def in_onnxruntime(network: Network, path: Path, fixed: Mapping[str, Array]) -> Run:
+    """With the state carried."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    shapes = {
+        one.name: [size if isinstance(size, int) else 1 for size in one.shape] for one in session.get_inputs()
+    }
+    state = {name: np.zeros(shapes[name], np.float32) for name in network.states}
+    first = [one.name for one in session.get_outputs() if one.name not in network.states.values()]
+    names, frames = [*first, *network.states.values()], frames_of(network)
+
+    def run() -> None:
+        results = session.run(names, {**next(frames), **state, **fixed})
+        state.update(zip(network.states, results[len(first) :], strict=True))
+
+    return run
+
+
+def in_openvino(network: Network, path: Path) -> Run:
+    """With the state carried."""
+    config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
+    core = openvino.Core()
+    model = core.read_model(path)
+    sizes = {name: array.shape[1:] for name, array in network.fed.items()}
+    model.reshape({
+        port: [1, *sizes[port.any_name]] if port.any_name in sizes
+        else [size.get_length() if size.is_static else 1 for size in port.partial_shape]
+        for port in model.inputs
+    })  # fmt: skip
+    compiled = core.compile_model(model, "CPU", config)
+    request, frames = compiled.create_infer_request(), frames_of(network)
+    outputs = {name: compiled.output(name) for name in network.states.values()}
+    state = {
+        port.any_name: np.zeros(tuple(port.shape), np.float32)
+        for port in compiled.inputs
+        if port.any_name in network.states
+    }
+
+    def run() -> None:
+        results = request.infer({**next(frames), **state})
+        state.update({name: np.array(results[outputs[output]]) for name, output in network.states.items()})
+
+    return run
+
+
+def in_calib8(network: Network) -> Run:
+    """The session carries the state."""
+    session, frames = calib8.InferenceSession(network.int8, threads=1), frames_of(network)
+
+    def run() -> None:
+        session.run(None, next(frames))
+
+    return run
+
+
+def lstm(steps: int, inputs: int, units: int, directions: int, folder: Path) -> Network:
+    """A layer with random weights, quantized by default."""
+    rng = np.random.default_rng((steps, inputs, units))
+    reach = 1 / np.sqrt(units)
+    weights = {
+        name: rng.uniform(-reach, reach, (directions, *sizes)).astype(np.float32)
+        for name, sizes in (("W", (4 * units, inputs)), ("R", (4 * units, units)), ("B", (8 * units,)))
+    }
+    direction = "forward" if directions == 1 else "bidirectional"
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["turned", *weights], ["y"], hidden_size=units, direction=direction),
+    ]
+    value = lambda name, sizes: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes)  # noqa: E731
+    graph = helper.make_graph(
+        nodes, "lstm", [value("x", [1, steps, inputs])], [value("y", [steps, directions, 1, units])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )  # fmt: skip
+    name = f"LSTM, {steps} steps, {inputs} → {units}" + (", both ways" if directions == 2 else "")
+    model, int8 = (
+        folder / f"lstm_{steps}_{inputs}_{units}_{directions}{end}" for end in (".onnx", ".int8.onnx")
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    fed = {"x": rng.normal(0, 1, (FRAMES, steps, inputs)).astype(np.float32)}
+    if not int8.exists():
+        calib8.quantize(model, fed, target="calib8", samples=50, effort="fast", state={}).save(int8)
+    return Network(name, model, int8, fed, {}, {})
+
+
+def networks(folder: Path, made: Path) -> list[Network]:
+    """Those of ``streams.py``, and layers."""
+    noisy = made_speech(FRAMES * 512 / RATE + 1, 3).noisy
+    frames = np.stack([frame for frame, _ in zip(dtln_frames(noisy), range(FRAMES), strict=False)])
+    spectra = np.abs(np.fft.rfft(frames)).astype(np.float32)
+    silero = Network(
+        "silero_vad", folder / "silero_vad.onnx", made / "silero_vad.int8.onnx",
+        {"input": vad_frames(noisy)[:FRAMES]}, {"state": "stateN"}, {"sr": np.array(RATE)},
+    )  # fmt: skip
+    pairs = (
+        ("DTLN, model 1", "dtln_model_1", "input_2", spectra),
+        ("DTLN, model 2", "dtln_model_2", "input_4", frames),
+    )
+    dtln = [
+        Network(
+            title, folder / f"{stem}.onnx", made / f"{stem}.int8.onnx", {port: array[:, None]},
+            STATES[f"{stem}.onnx"], {},
+        )
+        for title, stem, port, array in pairs
+    ]  # fmt: skip
+    return [silero, *dtln, *(lstm(*sizes, made) for sizes in LAYERS)]
+
+
+def timed(network: Network, made: Path, rounds: int) -> dict[str, Any]:
+    """Microseconds per frame of every runtime, the fastest round and the median of all."""
+    found = runs(network, made)
+    seconds: dict[str, list[float]] = {name: [] for name in found}
+    for _ in range(rounds):
+        for name, (run, _) in found.items():
+            run()
+            start = time.perf_counter()
+            for _ in range(FRAMES):
+                run()
+            seconds[name].append((time.perf_counter() - start) / FRAMES)
+    return {
+        "network": network.name,
+        "fastest_us": {name: 1e6 * min(each) for name, each in seconds.items()},
+        "median_us": {name: 1e6 * statistics.median(each) for name, each in seconds.items()},
+        "megabytes": {name: size / 1e6 for name, (_, size) in found.items()},
+    }
+
+
+def main() -> None:
+    """Prints a row per network, as a table of Markdown."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--made", type=Path, help="folder with the int8 models; default: FOLDER")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    made, rows = asked.made or asked.folder, []
+    print("| µs per frame, MB | " + " | ".join(RUNTIMES) + " | float : calib8 | dynamic : calib8 |")
+    for network in networks(asked.folder, made):
+        row = timed(network, made, asked.rounds)
+        fastest, median, size = row["fastest_us"], row["median_us"], row["megabytes"]
+        cells = [f"{fastest[name]:.0f} ({median[name]:.0f}), {size[name]:.2f}" for name in RUNTIMES]
+        ratios = [f"{fastest[name] / fastest['calib8']:.2f}" for name in ("float", "dynamic")]
+        print("| " + " | ".join([row["network"], *cells, *ratios]) + " |", flush=True)
+        rows.append(row)
+    if asked.json is not None:
+        asked.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
