@@ -38,8 +38,6 @@ from calib8.tflite.state_ports import STATE_TYPES, state_ports, with_state_ports
 NO_FORM: Final = "the operator has no integer form"
 BEHIND_FLOAT: Final = "it reads what float operators compute"
 
-STATE_TYPES: Final = ("float32", "uint8", "int8", "int16", "int32")
-
 TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 """What an operator's function trips over where sizes, axes or options of the file make no sense."""
 
