@@ -2,8 +2,8 @@
 
     multiplier of fl(fl(s_W·s_x)/2^−12)   →   s_W near multiplier·2^(shift − 31)·2^−12/s_x, tried one by one
 
-An instruction keeps the multipliers, a file the scales. Neighbouring float32 numbers are tried until one gives
-the multiplier; the scale that it was made of is among them.
+An instruction keeps the multipliers, a file the scales. Neighbouring float32 numbers are tried until one
+gives the multiplier; the scale that it was made of is among them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _why_not(step: IntegerLstm) -> str:
     if step.first or len(step.outputs) > 1:
         return "TFLite's LSTM keeps its states to itself"
     if step.norm.size or step.projection.size or step.cell_clip:
-        return "its norms, projection or bounds are multipliers alone: keep the TFLite file that it was read from"
+        return "what it has beside gates has no scale any more: keep the TFLite file that it was read from"
     return ""
 
 
