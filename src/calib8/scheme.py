@@ -206,6 +206,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             shared_scale_ops=frozenset({"AveragePool", "Concat"}),
             quantize_outputs=True,
             takes=("int8",),
+            takes_recurrent=("float", "integer"),
             spots=INT16_SYMMETRIC,
         ),
         QuantScheme(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+from litert import litert_outputs
 from test_recurrent_weights import images, reader
 
 import calib8
@@ -16,12 +17,14 @@ from calib8.calibration.collect import Collector
 from calib8.calibration.source import open_data
 from calib8.data.reading import Reading
 from calib8.errors import UnsupportedModelError, UsageError
+from calib8.exporting.tflite.export import to_tflite
 from calib8.outcomes import Quantization
 from calib8.passes.integer_cells import CELL_SCALE, power_of
 from calib8.passes.place import calibration_tensors
 from calib8.program.instructions import IntegerGru, IntegerLstm
 from calib8.program.lower import lower
 from calib8.program.reference.executor import run_program
+from calib8.tflite.write import serialize
 from stream_nets import FRAME, normal, streaming
 
 Array = npt.NDArray[Any]
@@ -121,6 +124,20 @@ def test_a_stream_carries_codes_and_loses_nothing_between_frames() -> None:
         results.append(result)
         wanted.append(expected)
     assert sqnr(np.array(wanted), np.array(results)) > 20
+
+
+@pytest.mark.parametrize("target", ["tflite", "calib8"])
+def test_a_network_with_lstms_leaves_as_tflite_with_litert_bits(target: str) -> None:
+    made = calib8.quantize(
+        reader(("LSTM", "LSTM"), 1), {"x": images(24)}, target=target, recurrent="integer", repair=("none",)
+    )
+    program = lower(made.model, profile="tflite", integer_only=True)
+    exported = to_tflite(program)
+    assert exported.operators["UNIDIRECTIONAL_SEQUENCE_LSTM"] == 2
+    for line in images(28)[24:, None]:
+        [wanted] = run_program(program, {"x": line})
+        [got] = litert_outputs(serialize(exported.graph), [np.moveaxis(line, 1, 3).copy()], "reference")
+        np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
 
 
 def test_hybrid_files_say_what_integers_need() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from calib8.errors import NoFormError, UnsupportedModelError, UsageError
-from calib8.exporting.tflite import borders, elementwise, layers, moves, pools, tables
+from calib8.exporting.tflite import borders, elementwise, layers, lstm, moves, pools, tables
 from calib8.exporting.tflite.borders import BORDER_TYPES
 from calib8.exporting.tflite.builder import Builder
 from calib8.exporting.tflite.float_graphs import float_nodes
@@ -81,7 +81,7 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.LayerNorm: pools.normalized,
     op.GroupNorm: pools.normalized,
     op.Recurrent: layers.recurrent,
-    op.IntegerLstm: layers.integer_lstm,
+    op.IntegerLstm: lstm.integer_lstm,
     op.TimeFilter: layers.time_filter,
     op.IntegerGru: layers.integer_gru,
     op.Concat: moves.concat,

@@ -25,7 +25,6 @@ from calib8.program.instructions import (
     DepthwiseConv,
     FullyConnected,
     IntegerGru,
-    IntegerLstm,
     MatMul,
     Recurrent,
     TimeFilter,
@@ -274,15 +273,6 @@ def recurrent(builder: Builder, step: Recurrent) -> None:
         NoFormError: their gates and states are float32.
     """
     raise NoFormError("its gates and states are float32")
-
-
-def integer_lstm(builder: Builder, step: IntegerLstm) -> None:
-    """An LSTM of integers.
-
-    Raises:
-        NoFormError: always: files hold the scales that its multipliers were made of.
-    """
-    raise NoFormError("its multipliers are no scales any more: keep the TFLite file that it was read from")
 
 
 def time_filter(builder: Builder, step: TimeFilter) -> None:
