@@ -89,10 +89,18 @@ def test_lines_are_compared_without_repeats_and_blanks() -> None:
     assert share("ctc", turned, [np.swapaxes(line(" a  b  bcc"), 0, 1), turned[1]]) == 1.0
 
 
+def test_decisions_are_sides_of_the_threshold() -> None:
+    chance = [np.array([[0.4], [0.6]]), np.array([[0.9], [0.1]])]
+    assert share("decisions", chance, [np.array([[0.5], [0.51]]), np.array([[0.2], [0.3]])]) == 0.75
+    sums = [np.array([[-0.4, 0.6]]), np.array([[0.9, -3.0]])]
+    assert share("decisions", sums, [np.array([[0.1, 0.1]]), np.array([[0.1, -0.1]])]) == 0.75
+
+
 def test_the_rest_is_told_in_decibels() -> None:
     expected = [RNG.normal(size=(1, 4, 30)) for _ in range(3)]
     found = [one * 1.01 for one in expected]
-    for kind in set(KINDS) - {"scores", "objectness", "logits", "probabilities", "embedding", "map", "ctc"}:
+    counted = {"scores", "objectness", "logits", "probabilities", "embedding", "map", "ctc", "decisions"}
+    for kind in set(KINDS) - counted:
         assert share(kind, expected, found) == pytest.approx(40.0)
     assert share("other", expected, [one * np.nan for one in expected]) == 0.0
     assert share("other", expected, [one[:, :2] for one in expected]) is None

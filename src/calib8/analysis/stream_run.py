@@ -91,11 +91,11 @@ class StreamRun:
         Raises:
             DataError: there is no such file, it holds no arrays, or they do not fit.
         """
-        check_file(path, "Give an .npz that --save-state wrote", DataError)
+        check_file(path, "Give an .npz that holds a state", DataError)
         try:
-            with np.load(path, allow_pickle=False) as held:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as held:
                 state = {name: held[name] for name in held.files}
-        except (OSError, ValueError, EOFError, BadZipFile, AttributeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, EOFError, BadZipFile, AttributeError) as error:
             raise DataError(str(path), "is no .npz of arrays", "Give one that holds a state") from error
         try:
             self._stream.set_state(state)
