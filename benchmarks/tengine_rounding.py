@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,8 @@ from tengine_runtime import MOST_AXES, PRECISIONS, Options, library  # noqa: E40
 Codes = npt.NDArray[np.int8]
 
 
-def outputs(build: Path, path: Path, inputs: Sequence[Codes]) -> list[Codes] | None:
-    """All outputs of an int8 model in Tengine; None if it ends its process or refuses the model."""
+def outputs(build: Path, path: Path, feeds: Sequence[Sequence[Codes]]) -> list[list[Codes]]:
+    """All outputs of an int8 model in Tengine, feed after feed; none for what it does not run."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -46,36 +46,43 @@ def outputs(build: Path, path: Path, inputs: Sequence[Codes]) -> list[Codes] | N
         os.dup2(quiet, 2)
         os.dup2(quiet, 1)
         with os.fdopen(write, "wb") as pipe:
-            pickle.dump(_computed(build, path, inputs), pipe)
+            pickle.dump(_computed(build, path, feeds), pipe)
         os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
         data = pipe.read()
     os.waitpid(child, 0)
-    found: list[Codes] | None = pickle.loads(data) if data else None
+    found: list[list[Codes]] = pickle.loads(data) if data else []
     return found
 
 
-def _computed(build: Path, path: Path, inputs: Sequence[Codes]) -> list[Codes] | None:
+def _computed(build: Path, path: Path, feeds: Sequence[Sequence[Codes]]) -> list[list[Codes]]:
     tengine = library(build)
     graph = ctypes.c_void_p(tengine.create_graph(None, b"tengine", str(path).encode()))
     if not graph:
-        return None
-    arrays = [np.ascontiguousarray(array) for array in inputs]
-    for number, array in enumerate(arrays):
+        return []
+    buffers = [np.ascontiguousarray(array).copy() for array in feeds[0]]
+    for number, array in enumerate(buffers):
         tensor = ctypes.c_void_p(tengine.get_graph_input_tensor(graph, number, 0))
         tengine.set_tensor_shape(tensor, (ctypes.c_int * array.ndim)(*array.shape), array.ndim)
         tengine.set_tensor_buffer(tensor, ctypes.c_void_p(array.ctypes.data), ctypes.c_int(array.nbytes))
     if tengine.prerun_graph_multithread(graph, Options(1, 0, PRECISIONS["int8"], 0)) < 0:
-        return None
-    if tengine.run_graph(graph, 1) < 0:
-        return None
-    count = tengine.get_graph_output_node_number(graph)
-    return [
-        _output(tengine, graph, node, number)
-        for node in range(count)
-        for number in range(tengine.get_node_output_number(_node(tengine, graph, node)))
-    ]
+        return []
+    found: list[list[Codes]] = []
+    for feed in feeds:
+        for buffer, array in zip(buffers, feed, strict=True):
+            buffer[...] = array
+        if tengine.run_graph(graph, 1) < 0:
+            return found
+        count = tengine.get_graph_output_node_number(graph)
+        found.append(
+            [
+                _output(tengine, graph, node, number)
+                for node in range(count)
+                for number in range(tengine.get_node_output_number(_node(tengine, graph, node)))
+            ]
+        )
+    return found
 
 
 def _node(tengine: Any, graph: Any, number: int) -> Any:
@@ -96,17 +103,25 @@ def random_inputs(session: InferenceSession, rng: np.random.Generator) -> list[C
     return [image_of(rng, tuple(map(int, spec.shape))) for spec in session.inputs]
 
 
-def compared(build: Path, path: Path, runtime: str, inputs: Sequence[Codes]) -> tuple[int, int] | None:
-    """Codes that differ, of how many; None where Tengine does not run the model."""
-    session = InferenceSession(path, runtime=runtime)
+class Found(NamedTuple):
+    """Feeds that Tengine ran, the codes of their outputs, and how many differ."""
+
+    ran: int
+    codes: int
+    differing: int
+
+
+def compared(build: Path, path: Path, session: InferenceSession, feeds: Sequence[Sequence[Codes]]) -> Found:
+    """A model in calib8 and in Tengine."""
     names = [spec.name for spec in session.inputs]
-    found = session.run(None, dict(zip(names, inputs, strict=True)))
-    wanted = outputs(build, path, inputs)
-    if wanted is None:
-        return None
-    pairs = list(zip(found, wanted, strict=True))
-    differing = sum(int((one.reshape(-1) != other.reshape(-1)).sum()) for one, other in pairs)
-    return differing, sum(one.size for one, _ in pairs)
+    wanted = outputs(build, path, feeds)
+    codes = differing = 0
+    for feed, theirs in zip(feeds, wanted, strict=False):
+        ours = session.run(None, dict(zip(names, feed, strict=True)))
+        for one, other in zip(ours, theirs, strict=True):
+            codes += one.size
+            differing += int((one.reshape(-1) != other.reshape(-1)).sum())
+    return Found(len(wanted), codes, differing)
 
 
 def tell_operators(build: Path, runtime: str, cases: int, begin: str) -> None:
@@ -121,25 +136,23 @@ def tell_operators(build: Path, runtime: str, cases: int, begin: str) -> None:
             for seed in range(cases):
                 rng = np.random.default_rng([len(name), seed])
                 write_tmfile(make(rng), path)
-                inputs = random_inputs(InferenceSession(path, runtime="reference"), rng)
-                told.append(compared(build, path, runtime, inputs))
-            ran = [one for one in told if one is not None]
-            lost = f"; {len(told) - len(ran)} not run" if len(ran) < len(told) else ""
-            differing, codes = (sum(one[place] for one in ran) for place in (0, 1))
-            print(f"| {name} | {len(ran)}{lost} | {codes:,} | {differing:,} |", flush=True)
+                session = InferenceSession(path, runtime=runtime)
+                told.append(compared(build, path, session, [random_inputs(session, rng)]))
+            ran, codes, differing = (sum(numbers) for numbers in zip(*told, strict=True))
+            lost = f"; {cases - ran} not run" if ran < cases else ""
+            print(f"| {name} | {ran}{lost} | {codes:,} | {differing:,} |", flush=True)
 
 
 def tell_network(build: Path, runtime: str, path: Path, given: Path | None, cases: int) -> None:
-    """A line for a network."""
-    session = InferenceSession(path, runtime="reference")
-    rng = np.random.default_rng(1)
+    """A row for a network: nodes, outputs that were compared, their codes, how many differ."""
+    session, rng = InferenceSession(path, runtime=runtime), np.random.default_rng(1)
     shape = tuple(map(int, session.inputs[0].shape))
-    arrays = np.load(given) if given else [random_inputs(session, rng)[0] for _ in range(cases)]
-    told = [compared(build, path, runtime, [array.reshape(shape)]) for array in arrays]
-    ran = [one for one in told if one is not None]
-    differing, codes = (sum(one[place] for one in ran) for place in (0, 1))
+    feeds = [random_inputs(session, rng) for _ in range(cases)]
+    if given is not None:
+        feeds = [[array.reshape(shape)] for array in np.load(given)]
+    found = compared(build, path, session, feeds)
     nodes = sum(node.op not in ("Const", "InputOp") for node in read_tmfile(path).nodes)
-    print(f"| {path.name} | {nodes} | {len(ran)} of {len(told)} | {codes:,} | {differing:,} |", flush=True)
+    print(f"| {path.name} | {nodes} | {found.ran} of {len(feeds)} | {found.codes:,} | {found.differing:,} |")
 
 
 def main() -> None:

@@ -59,6 +59,8 @@ def broken_file(files: list[bytes], seed: int, number: int) -> bytes:
     rng = np.random.default_rng([seed, number])
     data = bytearray(files[number % len(files)])
     for _ in range(int(rng.integers(1, MOST_CHANGES + 1))):
+        if not data:
+            break
         at = int(rng.integers(0, max(len(data) - 4, 1)))
         choice = rng.integers(8)
         word = at - at % 4

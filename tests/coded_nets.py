@@ -225,7 +225,6 @@ OPERATORS: dict[str, Callable[[np.random.Generator], Graph]] = {
     "Flatten": lambda rng: one("Flatten", IMAGE, (1, 120), 0.023, axis=1, end_axis=3),
     "Flatten to another scale": lambda rng: one("Flatten", IMAGE, (1, 120), 0.03, axis=1, end_axis=3),
     "Dropout": lambda rng: one("Dropout", IMAGE, None, 0.5),
-    "Noop": lambda rng: one("Noop", IMAGE, None, 0.023),
     "Permute": lambda rng: one(
         "Permute", IMAGE, (1, 5, 4, 6), 0.023, flag=0, order0=0, order1=2, order2=3, order3=1
     ),

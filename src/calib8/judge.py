@@ -88,9 +88,8 @@ def evaluate(
         runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
             rounding), or LiteRT with its kernels of XNNPACK (``litert``), its own (``litert-optimized``) or
             those that define TFLite (``litert-reference``). None: ``calib8`` where one of the models is a
-            quantized model of TFLite or Tengine, else ``onnxruntime``. The two of calib8 are for quantized
-            models, and the float ones run in ONNX Runtime then; LiteRT is for TFLite models, and the others
-            run there.
+            quantized model of TFLite or Tengine, else ``onnxruntime``. With the two of calib8 float models
+            run in ONNX Runtime; LiteRT is for TFLite models, and the others run there then.
         profile, integer_only: with the runtimes ``calib8`` and ``reference``, see
             ``calib8.InferenceSession``.
         judge: a function (outputs_float, outputs_int8) → score of your own, called for every sample with

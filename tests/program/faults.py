@@ -342,9 +342,7 @@ RULES = [
             ("the divisor -1.0", {"output": -1.0}),
         )
     ),
-    step(
-        "RealPair", "is a 'quotient'. It must be one of sum, difference, product", "tengine", kind="quotient"
-    ),
+    step("RealPair", "kind is 'quotient', not one of sum, difference, product", "tengine", kind="quotient"),
     rule("Softmax", r"a table of shape \[256\]. Give \[256, 256\]", "tengine", table=floats(*[1] * 256)),
     rule("Softmax", "entries outside 0 … 1, or none of 1", "tengine", table=np.zeros((256, 256), np.float32)),
     rule("Add", "left factor 0.1", "onnx", lhs=0.1),

@@ -26,7 +26,7 @@ MOST_PIXELS: Final = 1 << 20
 
 
 def reshape(builder: Builder, node: Node) -> None:
-    """The same codes in the order of the file: Reshape, Flatten, Noop."""
+    """The same codes in the order of the file: Reshape and Flatten."""
     name, place = builder.name(node), node.outputs[0]
     flat = builder.flat(name, builder.number(node.inputs[0]))
     flat = builder.reshape(name, flat, builder.tensor(place).shape)

@@ -22,7 +22,6 @@ LOWER: Final[Mapping[str, Callable[[Builder, Node], None]]] = {
     "Flatten": moves.reshape,
     "FullyConnected": layers.fully_connected,
     "Interp": moves.interp,
-    "Noop": moves.reshape,
     "Permute": moves.permute,
     "Pooling": pools.pooling,
     "PReLU": functions.prelu,

@@ -31,7 +31,15 @@ from calib8.program.ops.shapes import Shape, fitting, image_shape, reduced_shape
 from calib8.program.ops.step import Step
 from calib8.program.ops.traits import Traits
 from calib8.program.ops.windows import Window, empty_window, pool_sizes
-from calib8.program.rules import AverageRule, CodeAverage, FixedRescale, FloatAverage, RealAverage, Rescale
+from calib8.program.rules import (
+    F32,
+    AverageRule,
+    CodeAverage,
+    FixedRescale,
+    FloatAverage,
+    RealAverage,
+    Rescale,
+)
 from calib8.program.slot import Slot
 
 Array = npt.NDArray[Any]
@@ -136,7 +144,8 @@ def average_pool(step: AveragePool, operands: Sequence[Operand], output: Slot) -
         return clipped(half_away, step.low, step.high, output.dtype)
     if isinstance(step.rule, RealAverage):
         with np.errstate(over="ignore", under="ignore"):
-            mean = sums.astype(np.float32) * np.float32(x.slot.scale) / count.astype(np.float32)
+            real: F32 = sums.astype(np.float32) * np.float32(x.slot.scale)
+            mean: F32 = np.divide(real, count, dtype=np.float32)
         return quantized(mean, output.scale, output.zero_point, step.low, step.high, output.dtype)
     multiplier, shift = step.rule.multiplier[count - 1], step.rule.shift[count - 1]
     rule = FixedRescale(multiplier, shift, step.rule.rounding)

@@ -9,7 +9,6 @@ import numpy as np
 
 from calib8.program import rules
 from calib8.program.instructions import RealPair, RealRescale
-from calib8.program.ops.real import JOIN
 from calib8.program.ops.step import Step
 from calib8.program.rules import Profile
 
@@ -22,14 +21,12 @@ PROFILES: Final[tuple[Profile, ...]] = ("tengine",)
 
 
 def check_instruction(step: Step, instruction: RealRescale | RealPair) -> None:
-    """Refuses factors, scales and kinds out of range.
+    """Refuses factors out of range; a RealPair has none.
 
     Raises:
         ModelError: names the instruction, the parameter and its value.
     """
     if isinstance(instruction, RealPair):
-        if instruction.kind not in JOIN:
-            raise step.error(f"is a {instruction.kind!r:.40}", f"It must be one of {', '.join(JOIN)}")
         return
     for what, value in (("first factor", instruction.input), ("divisor", instruction.output)):
         _check_positive(step, what, value)
