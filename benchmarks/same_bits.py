@@ -1,7 +1,7 @@
 """What calib8 computes beside what other runtimes compute, on networks of timm and torchvision.
 
     python benchmarks/same_bits.py [--networks resnet18,torchvision:vgg11,…] [--exporters torchscript]
-        [--size 96] [--json FILE] [--page docs/conformance.md]
+        [--part 1/4] [--size 96] [--json FILE] [--from FILE …] [--page docs/conformance.md]
 
 Every network is exported, quantized for ONNX Runtime, the engine and TFLite, and run on the same images:
 
@@ -10,7 +10,9 @@ Every network is exported, quantized for ONNX Runtime, the engine and TFLite, an
     TFLite file   native engine reading the file beside LiteRT's reference kernels
     trace         whether ``calib8.training.prepare`` traces the module and simulates its codes
 
-What the file of --json has already is not measured again.
+What the file of --json or one of --from has already is not measured again. ``--part 2/4`` is every fourth
+network from the second on, for a file of its own: several processes share the work, and the last one makes
+the page of all their files.
 """
 
 from __future__ import annotations
@@ -179,14 +181,33 @@ def apart(
     return {"values": values, "differing": differing, "steps": steps}
 
 
+def part_of(text: str) -> tuple[int, int]:
+    """``2/4`` → (2, 4)."""
+    number, count = (int(word) for word in text.split("/"))
+    if not 1 <= number <= count:
+        raise argparse.ArgumentTypeError(f"{text} is no part: 1/4 … 4/4 are the parts of four")
+    return number, count
+
+
+def kept_records(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """The records of files that are there, each network with each exporter once."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for file in (file for file in files if file.is_file()):
+        for one in json.loads(file.read_text(encoding="utf-8")):
+            found.setdefault((one["network"], one["exporter"]), one)
+    return list(found.values())
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--networks", type=lambda text: text.split(","), default=NETWORKS)
+    parser.add_argument("--part", type=part_of, default=(1, 1), help="NUMBER/COUNT of the networks")
     parser.add_argument("--exporters", type=lambda text: text.split(","), default=["torchscript"])
     parser.add_argument("--size", type=int, help="rows and columns of images, in place of each network's own")
     parser.add_argument("--json", type=Path, help="where the records are kept")
+    parser.add_argument("--from", dest="others", type=Path, nargs="+", default=[], help="earlier records")
     parser.add_argument("--page", type=Path, help="where to write the page of results")
     chosen = parser.parse_args()
     if unknown := set(chosen.exporters) - EXPORTERS.keys():
@@ -196,21 +217,26 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     chosen = arguments()
-    records = json.loads(chosen.json.read_text()) if chosen.json and chosen.json.is_file() else []
-    known = {(one["network"], one["exporter"]) for one in records}
-    for name in chosen.networks:
+    records = kept_records([chosen.json] if chosen.json else [])
+    everything = kept_records([*([chosen.json] if chosen.json else []), *chosen.others])
+    known = {(one["network"], one["exporter"]) for one in everything}
+    number, count = chosen.part
+    for name in list(chosen.networks)[number - 1 :: count]:
         for exporter in chosen.exporters:
             if (name, exporter) in known:
                 continue
             size = chosen.size or NETWORKS.get(name, 96)
             with tempfile.TemporaryDirectory() as folder:
                 records.append(measured(name, exporter, size, Path(folder)))
+            everything.append(records[-1])
             print(rows(records[-1:])[-1], flush=True)
             if chosen.json:
                 chosen.json.write_text(json.dumps(records, indent=1) + "\n")
-    print("\n".join(rows(records)))
+    order = list(NETWORKS)
+    everything.sort(key=lambda one: order.index(one["network"]) if one["network"] in order else len(order))
+    print("\n".join(rows(everything)))
     if chosen.page:
-        chosen.page.write_text(page(records, installed()))
+        chosen.page.write_text(page(everything, installed()))
 
 
 if __name__ == "__main__":

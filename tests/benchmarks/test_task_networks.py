@@ -246,7 +246,7 @@ def test_another_file_under_the_name_is_refused(tmp_path: Path, monkeypatch: pyt
 def test_every_network_has_a_source_and_pictures() -> None:
     for name, network in task_networks.NETWORKS.items():
         assert name in task_archives.SOURCES or name in ("yolov5s", "resnet20_leaky")
-        assert network.pictures in (*task_networks.SEEDS, "cifar10")
+        assert network.pictures in (*task_networks.SEEDS, *task_networks.ARRAYS, "cifar10")
     kinds = [(network.pictures, network.judged) for network in task_networks.NETWORKS.values()]
     assert len(dict(kinds)) == len(set(kinds))  # all of the pictures are judged, whoever asks
 
