@@ -74,10 +74,9 @@ def _pair(root: ir.Node) -> tuple[ir.Value, ir.Value] | None:
     total = _only(root.inputs[0])
     if total is None or not adds(total):
         return None
-    bases = [_squared(_only(value)) for value in total.inputs]
-    if len(bases) != 2 or bases[0] is None or bases[1] is None or bases[0] is bases[1]:
+    a, b = (_squared(_only(value)) for value in total.inputs)
+    if a is None or b is None or a is b:
         return None
-    a, b = bases
     same = a.shape is not None and a.shape == b.shape and len(a.shape) > 0
     return (a, b) if same and is_activation(a) and is_activation(b) else None
 
