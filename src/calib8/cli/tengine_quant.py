@@ -279,9 +279,11 @@ def _write(contents: Mapping[Path, str]) -> None:
 def _evaluate(terminal: Terminal, compared: Compared, run: TengineRun, preprocess: Preprocess) -> None:
     from calib8.analysis import compare as analysis
 
+    fp32, int8 = compared
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
-            *compared,
+            fp32,
+            int8,
             str(run.images),
             preprocess=preprocess,
             samples=EVALUATED,
