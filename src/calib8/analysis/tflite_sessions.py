@@ -33,8 +33,8 @@ def open_in_litert(path: Path_, runtime: str, threads: int) -> RealSession:
     """
     graph = read_tflite(path)
     inputs, outputs = port_specs(graph, graph.inputs), port_specs(graph, graph.outputs)
-    names = [[spec.name for spec in specs] for specs in (inputs, outputs)]
-    handle = LiteRtProcess(path, runtime, threads, *names, keeps=bool(state_specs(graph)))
+    fed, given = ([spec.name for spec in specs] for specs in (inputs, outputs))
+    handle = LiteRtProcess(path, runtime, threads, fed, given, keeps=bool(state_specs(graph)))
     return real_session(os.fspath(path), (inputs, outputs), handle, runtime, coded_ports(graph))
 
 
