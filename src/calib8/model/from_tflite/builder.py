@@ -33,7 +33,7 @@ MAX_INDICES: Final = 1 << 24
 BATCH: Final = "batch"
 """Name of the free size."""
 
-Attribute = int | float | str | Sequence[int] | Sequence[float]
+Attribute = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
 
 
 class Builder:
