@@ -22,7 +22,7 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.model.graph import constant, float_attribute, input_at
 from calib8.model.states import MOVES
-from calib8.ops.groups import RECURRENT
+from calib8.ops.groups import QUANTIZERS, RECURRENT
 from calib8.parameters import parameter
 from calib8.passes.recurrent_nodes import (
     DEFAULTS,
@@ -141,6 +141,17 @@ def _only_states(value: ir.Value, moves: list[ir.Node]) -> bool:
         moves.append(node)
     read = node.inputs if node.op_type == "Concat" else node.inputs[:1]
     return all(source is not None and _only_states(source, moves) for source in read)
+
+
+def comes_of_states(value: ir.Value) -> bool:
+    """Whether nothing but moves and quantizers stands between recurrent layers and a value."""
+    node = value.producer()
+    if node is None or node.op_type in RECURRENT:
+        return node is not None
+    if node.op_type not in MOVES | QUANTIZERS:
+        return False
+    read = node.inputs if node.op_type == "Concat" else node.inputs[:1]
+    return all(source is not None and comes_of_states(source) for source in read)
 
 
 def cell_name(node: ir.Node) -> str:

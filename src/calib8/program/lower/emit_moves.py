@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from calib8.errors import NoFormError
 from calib8.model.graph import input_at, int_attribute, ints_attribute
+from calib8.passes.integer_cells import comes_of_states
 from calib8.program.instructions import Concat, Reshape, Slice
 from calib8.program.lower.builder import Builder, shape_of, step_name
 from calib8.program.lower.constant_tensors import constants_as_tensors
@@ -17,7 +18,6 @@ from calib8.program.lower.layout import logical_order, physical
 from calib8.program.lower.moves import picked, reshaped, transposed
 from calib8.program.lower.readers import tail_of
 from calib8.program.lower.results import COMPUTED, NOT_CODED, coded_source, same_codes
-from calib8.program.program import WIDE_TYPE
 
 
 def movable(builder: Builder, value: ir.Value | None) -> Coded | None:
@@ -128,7 +128,7 @@ def concat(builder: Builder, node: ir.Node) -> None:
 
 
 def _joins_states(builder: Builder, node: ir.Node) -> bool:
-    """Whether states of several kinds of codes, or in float32, are joined, and not for codes."""
+    """Whether last states of recurrent layers are joined, in float32 or in codes of several kinds."""
     kinds: set[CodeType | None] = set()
     for value in node.inputs:
         form = builder.forms.get(value) if value is not None else None
@@ -139,8 +139,7 @@ def _joins_states(builder: Builder, node: ir.Node) -> bool:
         else:
             return False
     several = None in kinds or len(kinds) > 1
-    wide = any(kind is None or kind.dtype == WIDE_TYPE for kind in kinds)
-    return several and wide and not tail_of(node.outputs[0]).kinds
+    return several and not tail_of(node.outputs[0]).kinds and comes_of_states(node.outputs[0])
 
 
 def _concat_reals(builder: Builder, node: ir.Node) -> None:

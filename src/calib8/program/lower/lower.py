@@ -196,8 +196,8 @@ def _refuse_float(draft: Draft, model: ir.Model) -> None:
     reasons = {step_name(node): why for node, why in draft.builder.reasons.items()}
     cells = [step for step in draft.steps if isinstance(step, Recurrent)]
     for step in cells:
-        why = reasons.get(step.name, "the profile onnx has them so")
-        listed.append(f"'{step.name}' ({step.cell}: its gates and states are float32, as {why})")
+        why = f", as {reasons[step.name]}" if step.name in reasons else ""
+        listed.append(f"'{step.name}' ({step.cell}: its gates and states are float32{why})")
     if listed:
         hint = f", LSTM and GRU with {parameter('recurrent', 'integer')}" if cells else ""
         raise UnsupportedModelError(
