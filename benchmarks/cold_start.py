@@ -74,12 +74,14 @@ def cold_starts(folder: Path, rounds: int) -> list[dict[str, Any]]:
     for _ in range(rounds + 1):
         for name, code in PROCESSES.items():
             found[name].append(started(COMMON + code + REPORT, str(model), str(plan)))
-    return [{"what": name, **_summary(times[1:])} for name, times in found.items()]
+    return [{"what": name, **summary(times[1:])} for name, times in found.items()]
 
 
-def started(code: str, *arguments: str) -> tuple[float, float, float]:
+def started(
+    code: str, *arguments: str, environment: Mapping[str, str] = os.environ
+) -> tuple[float, float, float]:
     """Seconds on the clock, seconds of processor, and MB of peak memory of a process of Python."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {name: value for name, value in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
     command = [sys.executable, "-c", code, *arguments]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -94,7 +96,8 @@ def started(code: str, *arguments: str) -> tuple[float, float, float]:
     return seconds, usage.ru_utime + usage.ru_stime, int(kibibytes) * 1024e-6
 
 
-def _summary(times: Sequence[tuple[float, float, float]]) -> dict[str, float]:
+def summary(times: Sequence[tuple[float, float, float]]) -> dict[str, float]:
+    """Of times of ``started``: fastest and median on the clock, least of the processor, median peak."""
     wall, cpu, memory = zip(*times, strict=True)
     return {
         "min_ms": 1e3 * min(wall),

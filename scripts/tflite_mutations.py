@@ -262,6 +262,8 @@ def _own_options(operator: Operator, rng: Rng) -> bytes:
 def _value(kind: str, old: Any, rng: Rng) -> Any:
     if kind == "ints":
         return _changed_ints(tuple(old), rng)
+    if kind == "text":
+        return str(old)[int(rng.integers(len(str(old)) + 1)) :]
     if kind != "value":
         return str(rng.choice(sorted(member_names(kind))))
     if isinstance(old, bool):

@@ -108,7 +108,7 @@ def inspect_tflite(path: str | os.PathLike[str]) -> TfliteInspection:
 
     Raises:
         ModelError: the file is damaged.
-        UnsupportedModelError: it has several subgraphs.
+        UnsupportedModelError: it has subgraphs that do more than to begin variables.
     """
     graph = read_tflite(path)
     tensors = tuple(map(_tensor, graph.tensors))

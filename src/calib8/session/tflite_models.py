@@ -22,6 +22,7 @@ from calib8.tflite.live import needed
 from calib8.tflite.ports import port_specs
 from calib8.tflite.read import parse, read_tflite
 from calib8.tflite.resize import resized
+from calib8.tflite.state_ports import state_ports, with_state_ports
 from calib8.tflite.uses import USES
 
 PROFILE: Final = "tflite"
@@ -56,9 +57,10 @@ def opened_tflite(
         raise UsageError("outputs", f"is one name ('{outputs}')", "Give a list of names")
     if outputs is not None:  # operators that compute sizes stay: other sizes of the inputs need them
         graph = replace(graph, outputs=up_to(graph, outputs).outputs)
+    graph = with_state_ports(graph)
     lowered: Callable[[Shapes], Program] = partial(_lowered, graph, name, integer_only)
     inputs, results = port_specs(graph, graph.inputs), port_specs(graph, graph.outputs)
-    return Opened(name, PROFILE, inputs, results, lowered, at_once=True)
+    return Opened(name, PROFILE, inputs, results, lowered, at_once=True, states=state_ports(graph))
 
 
 def refuse_without_codes(graph: Graph, name: str) -> None:

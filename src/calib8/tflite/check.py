@@ -4,6 +4,7 @@ tensors      sizes ≥ 0, fewer than 2³¹ elements; a signature that belongs to
 scales       finite and above 0; zero points in the range of the type; one per index of their axis
 operators    name tensors that exist; each is written once, before it is read, and is no constant or input
 ports        exist; inputs are no constants, and are named once
+states       are read from a tensor that nothing writes, and written to one that is computed or an input
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def check(graph: Graph, name: str = "model") -> None:
         problem = _shape_problem(tensor) or _quantization_problem(tensor)
         if problem is not None:
             raise ModelError(name, f"tensor {place} '{tensor.name}' has {problem}", CURE)
-    problem = _ports_problem(graph) or _order_problem(graph)
+    problem = _ports_problem(graph) or _states_problem(graph) or _order_problem(graph)
     if problem is not None:
         raise ModelError(name, problem, CURE)
 
@@ -115,13 +116,29 @@ def _ports_problem(graph: Graph) -> str | None:
     return None if graph.outputs else "it has no outputs"
 
 
+def _states_problem(graph: Graph) -> str | None:
+    """States by themselves; who writes them is asked in the order of execution."""
+    read = [state.read for state in graph.states]
+    wrong = _missing(graph, (*read, *(state.written for state in graph.states)))
+    if wrong is not None:
+        return f"a state names tensor {wrong} of {len(graph.tensors)}"
+    for state in graph.states:
+        tensor = graph.tensors[state.read]
+        title = f"{state.read} '{tensor.name}'"
+        if state.read in graph.inputs or read.count(state.read) > 1 or tensor.data is not None:
+            return f"tensor {title} of state '{state.name}' is an input, a constant or of another state too"
+        if state.initial.shape != tensor.shape or state.initial.dtype.name != tensor.dtype:
+            return f"state '{state.name}' begins with another type or shape than tensor {title} has"
+    return None
+
+
 def _missing(graph: Graph, places: Iterable[int]) -> int | None:
     return next((place for place in places if not 0 <= place < len(graph.tensors)), None)
 
 
 def _order_problem(graph: Graph) -> str | None:
     """Who writes and reads what, in the order of execution."""
-    inputs = set(graph.inputs)
+    inputs = {*graph.inputs, *(state.read for state in graph.states)}
     written = set(inputs)
     for number, operator in enumerate(graph.operators):
         problem = _reads_problem(graph, operator, written) or _writes_problem(
@@ -132,6 +149,9 @@ def _order_problem(graph: Graph) -> str | None:
     for place in graph.outputs:
         if place not in written and not _has_value(graph.tensors[place]):
             return f"nothing computes its output {place} '{graph.tensors[place].name}'"
+    for state in graph.states:
+        if state.written not in written:
+            return f"nothing computes '{graph.tensors[state.written].name}', which state '{state.name}' takes"
     return None
 
 

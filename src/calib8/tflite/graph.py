@@ -90,8 +90,25 @@ class Operator:
 
 
 @dataclass(frozen=True, eq=False)
+class State:
+    """What lives between runs: a run begins with what the run before left.
+
+    Attributes:
+        name: of the variable.
+        read: tensor that holds the value before a run; nothing writes it.
+        written: tensor that holds the value after it, of the same type, shape, scale and zero point.
+        initial: value before the first run, with type and shape of the tensors.
+    """
+
+    name: str
+    read: int
+    written: int
+    initial: npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
-    """A TFLite model of one subgraph.
+    """A TFLite model: the subgraph that runs.
 
     Attributes:
         tensors: operators name them by their place here.
@@ -100,6 +117,7 @@ class Graph:
         name: of the subgraph.
         description: of the file.
         metadata: by name; the bytes are the business of who put them there.
+        states: its variables.
     """
 
     tensors: tuple[Tensor, ...]
@@ -109,3 +127,4 @@ class Graph:
     name: str = ""
     description: str = ""
     metadata: Mapping[str, bytes] = field(default_factory=dict)
+    states: tuple[State, ...] = ()

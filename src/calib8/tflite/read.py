@@ -34,6 +34,7 @@ from calib8.tflite.schema import (
     accessor,
     names,
 )
+from calib8.tflite.variables import without_variables
 
 DAMAGE: Final = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError, KeyError)
 """What the accessors raise where offsets, sizes or names lead nowhere."""
@@ -55,7 +56,7 @@ def read_tflite(path: str | os.PathLike[str]) -> Graph:
 
     Raises:
         ModelError: the file cannot be read, it is damaged, or it contradicts itself.
-        UnsupportedModelError: it has several subgraphs, or sparse constants.
+        UnsupportedModelError: subgraphs that do more than to begin variables, or sparse constants.
     """
     name = os.fspath(path)
     check_model_file(path, "Give the path of a .tflite file")
@@ -73,7 +74,7 @@ def parse(data: bytes, name: str = "model") -> Graph:
 
     Raises:
         ModelError: the bytes are damaged, or the model contradicts itself.
-        UnsupportedModelError: several subgraphs, or sparse constants.
+        UnsupportedModelError: subgraphs that do more than to begin variables, or sparse constants.
     """
     if data[4:8] != IDENTIFIER:
         raise ModelError(name, "is not a TFLite model: bytes 4 to 7 are not TFL3", CURE)
@@ -139,16 +140,19 @@ def _model(file: _File) -> Graph:
     if model.Version() != VERSION:
         raise ModelError(file.name, f"has schema version {model.Version()}", f"Version {VERSION} can be read")
     subgraphs = file.tables(model, "Subgraphs")
-    if len(subgraphs) != 1:
-        raise UnsupportedModelError(
-            file.name,
-            f"has {len(subgraphs)} subgraphs",
-            "Export the model without control flow: one subgraph",
-        )
-    graph = subgraphs[0]
-    inputs = file.ints(graph, "Inputs")
     buffers = [file.content(buffer) for buffer in file.tables(model, "Buffers")]
     codes = [_operator_name(code) for code in file.tables(model, "OperatorCodes")]
+    graphs = [_subgraph(file, subgraph, buffers, codes) for subgraph in subgraphs]
+    return replace(
+        without_variables(graphs, file.name),
+        description=_text(model.Description()),
+        metadata=_metadata(file, model, buffers),
+    )
+
+
+def _subgraph(file: _File, graph: Any, buffers: list[Bytes], codes: list[tuple[str, int, str]]) -> Graph:
+    """As the file has it, unchecked."""
+    inputs = file.ints(graph, "Inputs")
     operators = tuple(_operator(file, operator, codes) for operator in file.tables(graph, "Operators"))
     written = {*inputs, *(place for operator in operators for place in operator.outputs)}
     tensors = [_tensor(file, tensor, buffers) for tensor in file.tables(graph, "Tensors")]
@@ -160,8 +164,6 @@ def _model(file: _File) -> Graph:
         inputs=inputs,
         outputs=file.ints(graph, "Outputs"),
         name=_text(graph.Name()),
-        description=_text(model.Description()),
-        metadata=_metadata(file, model, buffers),
     )
 
 
@@ -234,6 +236,8 @@ def _option(file: _File, options: Any, field: str, kind: str) -> Option:
     if kind == "ints":
         return file.ints(options, name)
     value: Option = getattr(options, name)()
+    if kind == "text":
+        return "" if value is None else value.decode()  # type: ignore[union-attr]
     if kind == "value":
         return value
     return names(getattr(tflite, kind)).get(int(value), f"{kind} {value}")  # type: ignore[arg-type]

@@ -38,6 +38,10 @@ LARGEST_OLD_CODE: Final = 127
 """Operators up to it are named in the old byte-wide field as well; it stands for all that lie beyond."""
 
 
+PLAIN: Final = frozenset({"value", "ints", "text"})
+"""Kinds of fields that are no enumeration."""
+
+
 @cache
 def member_names(enumeration: str) -> frozenset[str]:
     """Names that an enumeration of the schema has."""
@@ -50,8 +54,8 @@ class Options:
 
     Attributes:
         table: its name in the schema.
-        fields: name in small letters → ``value`` (a number), ``ints`` (a list of numbers), or the name of an
-            enumeration.
+        fields: name in small letters → ``value`` (a number), ``ints`` (a list of numbers), ``text``, or the
+            name of an enumeration.
     """
 
     table: str
@@ -157,6 +161,10 @@ OPTIONS: Final[Mapping[str, Options]] = {
     "CAST": Options("CastOptions", {"in_data_type": "TensorType", "out_data_type": "TensorType"}),
     "QUANTIZE": Options("QuantizeOptions"),
     "DEQUANTIZE": Options("DequantizeOptions"),
+    "VAR_HANDLE": Options("VarHandleOptions", {"container": "text", "shared_name": "text"}),
+    "READ_VARIABLE": Options("ReadVariableOptions"),
+    "ASSIGN_VARIABLE": Options("AssignVariableOptions"),
+    "CALL_ONCE": Options("CallOnceOptions", {"init_subgraph_index": "value"}),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Options(
         "UnidirectionalSequenceLSTMOptions",
         ACTIVATION

@@ -23,9 +23,13 @@ from calib8.tflite.schema import (
     accessor,
     members,
 )
+from calib8.tflite.variables import with_variables
 
 LARGEST: Final = 2_000_000_000
 """Bytes of constants that a file may hold: its offsets reach 2 GB."""
+
+Code = tuple[str, int, str]
+"""Name, version and own name of an operator."""
 
 ALIGNMENT: Final = 16
 """Of the data of constants: the runtime reads them where they lie in the file."""
@@ -44,29 +48,40 @@ def write_tflite(graph: Graph, path: str | os.PathLike[str]) -> None:
 
 
 def serialize(graph: Graph) -> bytes:
-    """The bytes of the file.
+    """The bytes of the file; states become variables.
 
     Raises:
         UnsupportedModelError: the constants take more than a file can hold.
         KeyError: a type, operator, option or member of an enumeration that the schema does not have.
     """
-    builder = flatbuffers.Builder(1 << 16)
+    return serialize_subgraphs(with_variables(graph))
+
+
+def serialize_subgraphs(graphs: Sequence[Graph]) -> bytes:
+    """The bytes of a file of several subgraphs; description and metadata are those of the first.
+
+    Raises:
+        UnsupportedModelError, KeyError: as ``serialize``.
+    """
+    builder, main = flatbuffers.Builder(1 << 16), graphs[0]
     buffers = [b""]
-    tensors = [_tensor(builder, tensor, _place(buffers, _content(tensor))) for tensor in graph.tensors]
-    metadata = [_metadata(builder, name, _place(buffers, data)) for name, data in graph.metadata.items()]
+    tensors = [
+        [_tensor(builder, tensor, _place(buffers, _content(tensor))) for tensor in graph.tensors]
+        for graph in graphs
+    ]
+    metadata = [_metadata(builder, name, _place(buffers, data)) for name, data in main.metadata.items()]
     size = sum(map(len, buffers))
     if size > LARGEST:
         problem = f"holds {size:,} bytes of constants, a TFLite file at most {LARGEST:,}"
-        raise UnsupportedModelError(graph.name or "model", problem, "Keep it as ONNX")
-    codes = list(dict.fromkeys(map(_code_key, graph.operators)))
-    operators = [
-        _operator(builder, operator, codes.index(_code_key(operator))) for operator in graph.operators
+        raise UnsupportedModelError(main.name or "model", problem, "Keep it as ONNX")
+    codes = list(dict.fromkeys(_code_key(operator) for graph in graphs for operator in graph.operators))
+    subgraphs = [
+        _subgraph(builder, graph, own, codes) for graph, own in zip(graphs, tensors, strict=True)
     ]
-    subgraph = _subgraph(builder, graph, tensors, operators)
     fields = {
         "OperatorCodes": _vector(builder, [_code(builder, *code) for code in codes]),
-        "Subgraphs": _vector(builder, [subgraph]),
-        "Description": builder.CreateString(graph.description),
+        "Subgraphs": _vector(builder, subgraphs),
+        "Description": builder.CreateString(main.description),
         "Buffers": _vector(builder, [_buffer(builder, content) for content in buffers]),
     }
     if metadata:
@@ -156,7 +171,7 @@ def _quantization(builder: Any, quantization: Quantization) -> int:
     return int(tflite.QuantizationParametersEnd(builder))
 
 
-def _code_key(operator: Operator) -> tuple[str, int, str]:
+def _code_key(operator: Operator) -> Code:
     return operator.op, operator.version, operator.custom_code
 
 
@@ -201,6 +216,8 @@ def _options(builder: Any, operator: Operator) -> int | None:
         kind = known.fields[field]
         if kind == "ints":
             written[field] = _numbers(builder, value, "int32")
+        elif kind == "text":
+            written[field] = builder.CreateString(str(value))
         else:
             written[field] = value if kind == "value" else members(getattr(tflite, kind))[str(value)]
     getattr(tflite, f"{known.table}Start")(builder)
@@ -209,7 +226,10 @@ def _options(builder: Any, operator: Operator) -> int | None:
     return int(getattr(tflite, f"{known.table}End")(builder))
 
 
-def _subgraph(builder: Any, graph: Graph, tensors: Sequence[int], operators: Sequence[int]) -> int:
+def _subgraph(builder: Any, graph: Graph, tensors: Sequence[int], codes: Sequence[Code]) -> int:
+    operators = [
+        _operator(builder, operator, codes.index(_code_key(operator))) for operator in graph.operators
+    ]
     fields = {
         "Tensors": _vector(builder, tensors),
         "Inputs": _numbers(builder, graph.inputs, "int32"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from calib8.tflite.graph import Graph, Operator
-from calib8.tflite.schema import OPTIONS, member_names
+from calib8.tflite.schema import OPTIONS, PLAIN, member_names
 from calib8.tflite.versions import unknown_version
 
 MANY: Final = 1 << 16
@@ -172,7 +172,7 @@ def odd_option(operator: Operator) -> str | None:
     known = OPTIONS.get(operator.op)
     for name, value in operator.options.items():
         kind = "value" if known is None else known.fields.get(name, "value")
-        if kind not in ("value", "ints") and value not in member_names(kind):
+        if kind not in PLAIN and value not in member_names(kind):
             return f"its option {name} is {value}, which the schema does not have"
         if name in LIMITED and isinstance(value, int) and value < 1:
             return f"its option {name} is {value}; it must be 1 or more"

@@ -26,15 +26,18 @@ from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.lower_tflite.tables import with_tables
 from calib8.program.lower_tflite.wide import wide_problem
 from calib8.program.ops.step import Step
-from calib8.program.program import Port, Program
+from calib8.program.program import Port, Program, State
 from calib8.program.verify import check_step, verify
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
 from calib8.tflite.ports import port_names
 from calib8.tflite.sizes import wrong_shape
+from calib8.tflite.state_ports import state_ports, with_state_ports
 
 NO_FORM: Final = "the operator has no integer form"
 BEHIND_FLOAT: Final = "it reads what float operators compute"
+
+STATE_TYPES: Final = ("float32", "uint8", "int8", "int16", "int32")
 
 TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 """What an operator's function trips over where sizes, axes or options of the file make no sense."""
@@ -61,8 +64,9 @@ def lower_tflite(
             and float operators: all of them are listed.
         ModelError: the model contradicts itself.
     """
-    graph = graph if outputs is None else up_to(graph, outputs)
+    graph = with_state_ports(graph if outputs is None else up_to(graph, outputs))
     _refuse_hybrid(graph, name)
+    states = _states(graph, name)
     graph = with_real_boxes(replace(graph, operators=with_tables(graph)))
     graph = replace(graph, operators=needed(graph, graph.outputs))
     draft = emit(graph, name)
@@ -75,9 +79,24 @@ def lower_tflite(
         _refuse_float(draft, name)
     builder = draft.builder
     inputs, ends = _ports(builder, graph.inputs, name), _ports(builder, graph.outputs, name)
-    program = _numbered(Program("tflite", tuple(builder.slots), _live(builder, ends), inputs, ends, name))
+    steps = _live(builder, ends)
+    program = _numbered(Program("tflite", tuple(builder.slots), steps, inputs, ends, name, states))
     verify(program)
     return program
+
+
+def _states(graph: Graph, name: str) -> tuple[State, ...]:
+    """Those of a graph that has them among its inputs and outputs."""
+    pairs = state_ports(graph)
+    for state in graph.states:
+        dtype = state.initial.dtype
+        if dtype.name not in STATE_TYPES:
+            problem = f"the variable '{state.name}' holds {dtype}; those of a program hold "
+            raise UnsupportedModelError(
+                name, f"{problem}{', '.join(STATE_TYPES)}", "Export the model with such a variable"
+            )
+    begun = (np.ascontiguousarray(state.initial) for state in graph.states)
+    return tuple(State(*pair, initial) for pair, initial in zip(pairs.items(), begun, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,82 @@
+"""States of a TFLite graph as inputs and outputs: what runs it carries the one to the other.
+
+    graph:  x ─► … ─► y          state 'h': read from r, written to w
+    here:   x, h ─► … ─► y, w    h is another name of r
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from calib8.tflite.graph import Graph, Operator, State, Tensor
+from calib8.tflite.live import needed, value_inputs
+from calib8.tflite.ports import port_names
+
+
+def with_state_ports(graph: Graph) -> Graph:
+    """The graph with its states among its inputs and outputs, under names of their own.
+
+    States that nothing leads from to the outputs are left out. A graph that has such ports stays as it is.
+    """
+    if all(state.read in graph.inputs for state in graph.states):
+        return graph
+    states = _reached(graph)
+    tensors, operators, kept = list(graph.tensors), list(graph.operators), []
+    read_names = {tensors[place].name for place in graph.inputs}
+    written_names = {tensors[place].name for place in graph.outputs}
+    fed = {*graph.inputs, *graph.outputs, *(state.read for state in states)}
+    for state in states:
+        title = _new_name(state.name or "state", read_names)
+        written = state.written
+        if written in fed or tensors[written].name in written_names:
+            like = tensors[written]
+            tensors.append(replace(like, name=_new_name(f"{title}/next", written_names), signature=()))
+            written = len(tensors) - 1
+            operators.append(_copy(state.written, written, like))
+        read_names.add(title)
+        written_names.add(tensors[written].name)
+        fed.add(written)
+        tensors[state.read] = replace(tensors[state.read], name=title)
+        kept.append(replace(state, written=written))
+    return replace(
+        graph,
+        tensors=tuple(tensors),
+        operators=tuple(operators),
+        inputs=(*graph.inputs, *(state.read for state in kept)),
+        outputs=(*graph.outputs, *(state.written for state in kept)),
+        states=tuple(kept),
+    )
+
+
+def state_ports(graph: Graph) -> Mapping[str, str]:
+    """Input → output that feeds it in the next run, by name, of a graph that has such ports."""
+    inputs = dict(zip(graph.inputs, port_names(graph, graph.inputs), strict=True))
+    outputs = dict(zip(graph.outputs, port_names(graph, graph.outputs), strict=True))
+    return {inputs[state.read]: outputs[state.written] for state in graph.states}
+
+
+def _reached(graph: Graph) -> list[State]:
+    """States that the outputs, or other such states, depend on."""
+    found: list[State] = []
+    while True:
+        places = [*graph.outputs, *(state.written for state in found)]
+        read = {place for operator in needed(graph, places) for place in value_inputs(operator)}.union(places)
+        further = [state for state in graph.states if state.read in read]
+        if len(further) == len(found):
+            return found
+        found = further
+
+
+def _copy(source: int, place: int, like: Tensor) -> Operator:
+    return Operator("RESHAPE", (source,), (place,), {"new_shape": like.shape})
+
+
+def _new_name(name: str, taken: Iterable[str]) -> str:
+    """The name, with a number behind it where it is taken."""
+    number, known = 1, set(taken)
+    title = name
+    while title in known:
+        number += 1
+        title = f"{name}#{number}"
+    return title
