@@ -35,7 +35,8 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "conformance": ("onnx_rewrites",),
     "data": (
         "batches", "data_mistakes", "digests", "geometry", "labels", "preflight", "preprocess", "presets",
-        "rearranged", "samples", "samples_arrays", "samples_iterables", "shards", "trail", "units",
+        "rearranged", "samples", "samples_arrays", "samples_iterables", "shards", "sound",
+        "trail", "units", "wav",
     ),
     "delivery": ("delivered",),
     "demo": ("assets",),

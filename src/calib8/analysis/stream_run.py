@@ -7,7 +7,8 @@ state file ─►  ─► state ────────────►      ─
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -58,17 +59,19 @@ class StreamRun:
             session: the open model.
             pairs: input → output that feeds it; empty: the session carries them.
         """
-        handle = session.handle
+        self._stream: Stream | Streaming
+        self._run: Callable[[Mapping[str, Array]], list[Array]]
         if pairs:
-            every, runs = session.inputs, _Runs(session, pairs)
-            states = States(session.name, pairs, every, session.outputs)
-            self._stream: Stream | Streaming = Stream(states, lambda shapes: runs)
-            self.fed, self.every, self.given = states.fed, every, states.given
+            states = States(session.name, pairs, session.inputs, session.outputs)
+            runs = _Runs(session, pairs)
+            self._stream = stream = Stream(states, lambda shapes: runs)
+            self._run = partial(stream.run, None)
+            self.fed, self.every, self.given = states.fed, session.inputs, states.given
         else:
-            self._stream, self.every = handle, handle.every_input
+            self._stream, self._run = session.handle, session.run
             self.fed, self.given = session.inputs, session.outputs
+            self.every = session.handle.every_input
         self._goes_on = False
-        self._run = self._stream.run if isinstance(self._stream, Stream) else handle.run
 
     def run(self, frame: Mapping[str, Array]) -> list[Array]:
         """Outputs of the next frame; what is called ``reset`` beside the inputs begins a stream.
@@ -82,8 +85,7 @@ class StreamRun:
         if RESET not in feeds and np.any(frame.get(RESET, 0)) and not self._goes_on:
             self._stream.reset()
         self._goes_on = False
-        results: list[Array] = self._run(None, feeds)
-        return results
+        return self._run(feeds)
 
     def load_state(self, path: Path) -> None:
         """Goes on from the state in a file that ``save_state`` wrote.

@@ -77,8 +77,6 @@ def run(
     check_outputs(outputs, [model, data, names, states.load_state])
     preprocess = chosen_preprocess(preprocessing, stored_in_file([model]))
 
-    from calib8.analysis.runtimes import default_runtime, open_in_runtime
-    from calib8.analysis.stream_run import stream_run
     from calib8.data.reading import framed_as_stored
     from calib8.progress import check_positive
     from calib8.session.stored_preprocess import stored_framing
@@ -88,6 +86,28 @@ def run(
     purpose = _shown_purpose(meaning)
     request = framed_as_stored(reading.of(data, preprocess), lambda: stored_framing([model]))
     called = _class_names(model, names)
+
+    session, dataset, stream = _opened(model, running, request, states)
+    looking = _Looking(model, session, dataset, purpose, called, top)
+    results = _run_all(terminal, looking, request, stream, states)
+    say_skipped(terminal, dataset.skipped)
+    if looking.problem is not None:
+        terminal.say(f"note: objects are not listed: {on_command_line(looking.problem.problem)}")
+    terminal.show(shown_table(results))
+    if report.json is not None:
+        write_json(report.json, {"model": str(model), "results": list(map(shown_document, results))})
+
+
+def _opened(
+    model: Path, running: RuntimeOptions, request: Reading, states: StateOptions
+) -> tuple[Session, Dataset, StreamRun | None]:
+    """The model, its samples, and its stream where states are carried.
+
+    Raises:
+        UsageError, ModelError, DataError: what can be wrong with model, data or options.
+    """
+    from calib8.analysis.runtimes import default_runtime, open_in_runtime
+    from calib8.analysis.stream_run import stream_run
 
     def opened(state: Mapping[str, str] | None) -> Session:
         return open_in_runtime(
@@ -101,20 +121,12 @@ def run(
 
     session = opened(request.state)
     stream = stream_run(model, session, request.state, has_graph=_has_graph(model))
-    dataset = None if stream is None else frames_of(stream, request)
-    if dataset is None:
-        states.refuse_without("the model has no states" if stream is None else "the data hold the states")
-        session, stream = session if stream is None else opened({}), None
-        dataset = request.opened(session.inputs)
-    shown = session if stream is None else replace(session, outputs=stream.given)
-    looking = _Looking(model, shown, dataset, purpose, called, top)
-    results = _run_all(terminal, looking, request, stream, states)
-    say_skipped(terminal, dataset.skipped)
-    if looking.problem is not None:
-        terminal.say(f"note: objects are not listed: {on_command_line(looking.problem.problem)}")
-    terminal.show(shown_table(results))
-    if report.json is not None:
-        write_json(report.json, {"model": str(model), "results": list(map(shown_document, results))})
+    frames = None if stream is None else frames_of(stream, request)
+    if stream is not None and frames is not None:
+        return replace(session, outputs=stream.given), frames, stream
+    states.refuse_without("the model has no states" if stream is None else "the data hold the states")
+    session = session if stream is None else opened({})
+    return session, request.opened(session.inputs), None
 
 
 def _shown_purpose(meaning: MeaningOptions) -> Purpose:

@@ -20,6 +20,7 @@ from calib8.parameters import parameter
 from calib8.progress import check_positive
 from calib8.requests import Request
 from calib8.tensors import TensorSpec
+from calib8.type_texts import a_type
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Reading(Request):
         framing: how sound becomes frames, for WAV files.
 
     Raises:
-        UsageError: a count below 1, a preset that does not exist, shapes beside data.
+        UsageError: a count below 1, a preset that does not exist, no framing, shapes beside data.
     """
 
     data: DataSource | None = field(default=None, repr=False)
@@ -70,6 +71,9 @@ class Reading(Request):
         check_positive("batch", self.batch_size)
         check_positive("threads", self.threads)
         known_preprocess(self.preprocess)
+        given: object = self.framing
+        if given is not None and not isinstance(given, Framing):
+            raise UsageError("framing", f"is {a_type(given)}", "Give such as calib8.Framing(16000)")
         if self.shapes and self.data is not None:
             raise UsageError("shapes", "are given beside data, which have their own", "Leave them out")
 

@@ -43,7 +43,10 @@ def is_sound(path: Path) -> bool:
     """Whether a path stands for WAV files: by its name, or a folder that holds one."""
     if path.suffix.lower() in WAV_SUFFIXES:
         return True
-    return path.is_dir() and any(SOUND.holds(one) for one in path.rglob("*"))
+    try:
+        return path.is_dir() and any(SOUND.holds(one) for one in path.rglob("*"))
+    except OSError:  # whoever lists it says what is wrong
+        return False
 
 
 def refuse_unframed(path: Path) -> None:
