@@ -26,7 +26,7 @@ from calib8.parameters import Text, escaped
 from calib8.passes.float_work import FloatWork, float_work
 from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
-from calib8.profiles import chosen_profile
+from calib8.profiles import onnx_profile
 from calib8.qparams import QParams
 from calib8.repair.result import Repaired
 from calib8.table import CalibrationTable, range_grid
@@ -240,7 +240,7 @@ class Quantization:
             UnsupportedModelError: ``integer_only`` and float nodes; all of them are listed.
             UsageError: an unknown profile, or ``onnx`` with ``integer_only``.
         """
-        chosen = chosen_profile(profile, integer_only)
+        chosen = onnx_profile(profile, integer_only)
         from calib8.program.lower.lower import lower
 
         return lower(self.model, profile=chosen, shapes=shapes, integer_only=integer_only)

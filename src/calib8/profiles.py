@@ -33,3 +33,16 @@ def chosen_profile(profile: str | None, integer_only: bool) -> Profile:
         problem = "multiplies by float32 numbers, which is not integer only"
         raise UsageError(f"profile '{known}'", problem, "Use single or tflite")
     return known
+
+
+def onnx_profile(profile: str | None, integer_only: bool) -> Profile:
+    """The profile that is meant for an ONNX model.
+
+    Raises:
+        UsageError: as ``chosen_profile``, or one that only models of another kind have.
+    """
+    chosen = chosen_profile(profile, integer_only)
+    if chosen not in PROFILES:
+        problem = "is what Tengine's own models have"
+        raise UsageError(f"profile '{chosen}'", problem, "Give an int8 .tmfile, which needs no profile")
+    return chosen

@@ -19,7 +19,7 @@ from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.model.states import stored_states
 from calib8.model.stored_constants import has_external_data
-from calib8.profiles import chosen_profile
+from calib8.profiles import chosen_profile, onnx_profile
 from calib8.program.file import is_program_file, load_program
 from calib8.program.instructions import Recurrent
 from calib8.program.lower.lower import lower
@@ -61,16 +61,13 @@ def opened_source(
             from calib8.session.tmfile_models import opened_tmfile  # what ONNX models do without
 
         return opened_tmfile(source, profile, integer_only)
-    chosen = chosen_profile(profile, integer_only)
-    if chosen == "tengine" and not _is_lowered(source):
-        problem = "is what Tengine's own models have"
-        raise UsageError("profile 'tengine'", problem, "Give an int8 .tmfile, which needs no profile")
+    chosen_profile(profile, integer_only)
     if isinstance(source, Program):
         verify(source)
         return _opened_program(source, source.name or "program", profile, integer_only)
     if isinstance(source, str | os.PathLike) and is_program_file(source):
         return _opened_program(load_program(source), str(source), profile, integer_only)
-    return _opened_model(source, chosen, integer_only)
+    return _opened_model(source, onnx_profile(profile, integer_only), integer_only)
 
 
 def _is_tflite(source: Source) -> TypeGuard[str | os.PathLike[str] | bytes]:
@@ -83,12 +80,6 @@ def _is_tmfile(source: Source) -> TypeGuard[str | os.PathLike[str] | bytes]:
     if isinstance(source, bytes):
         return is_tmfile_bytes(source)
     return isinstance(source, str | os.PathLike) and claims_to_be_tmfile(source)
-
-
-def _is_lowered(source: Source) -> bool:
-    if isinstance(source, Program):
-        return True
-    return isinstance(source, str | os.PathLike) and is_program_file(source)
 
 
 def _is_source(source: object) -> bool:

@@ -13,7 +13,7 @@ from calib8.files import check_output
 from calib8.parameters import parameter
 from calib8.tflite.magic import claims_to_be_tflite
 
-MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
+MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite", ".tmfile")
 """Other tools take a file with one of these for a model, which neither a plan nor a program is."""
 
 

@@ -13,8 +13,8 @@ USES: Final[Mapping[Kind, str]] = {
         "a float .tmfile goes into quantize, calibrate, tune, compare, diagnose, evaluate and inspect"
     ),
     "quantized": Text(
-        f"an int8 .tmfile goes into evaluate, {either('InferenceSession', 'run')}, benchmark, compile and "
-        "inspect"
+        f"an int8 .tmfile goes into evaluate, {either('InferenceSession', 'run')}, compile, export (as a "
+        "program) and inspect"
     ),
     "half": Text("a .tmfile of float16 goes into inspect alone"),
 }
