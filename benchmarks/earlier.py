@@ -15,10 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,14 @@ def of(tree: Path) -> Mapping[str, str]:
     return os.environ | {"PYTHONPATH": str(tree / "src")}
 
 
+def with_processor_time(made: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What it says of a row, and the seconds that its processes kept processors busy."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = made()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found | {"cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}
+
+
 def quantized_by(tree: Path, name: str, data: Path, effort: str, file: Path) -> dict[str, Any]:
     """What ``repair.py`` of a checkout says of one row."""
     script = tree / "benchmarks" / "repair.py"
@@ -65,7 +75,8 @@ def by_peers(
     made = {}
     for row in ("onnxruntime-minmax", *(["nncf"] if nncf else [])):
         try:
-            made[row] = repair.by_peer(row, model, inputs, folder / row, nncf or sys.executable)
+            peer = partial(repair.by_peer, row, model, inputs, folder / row, nncf or sys.executable)
+            made[row] = with_processor_time(peer)
         except subprocess.CalledProcessError as error:
             print(f"{name} {row}: {error.stderr.strip().splitlines()[-1]}", file=sys.stderr)
     return made
@@ -78,11 +89,11 @@ def measured(name: str, data: Path, tree: Path, nncf: str | None) -> list[dict[s
         inputs = repair.calibration_inputs(network, folder / "inputs.npy")
         made = by_peers(name, folder, inputs, repair.for_peers(network, folder), nncf)
         files = {FLOAT: network.model, **{row: folder / row / "int8.onnx" for row in made}}
-        made[FLOAT] = {"seconds": None, "peak_mb": None, "kept": []}
+        made[FLOAT] = {"seconds": None, "peak_mb": None, "kept": [], "cpu_s": None}
         for effort in EFFORTS:
             for row, state in ((EARLIER + effort, tree), (effort, HERE.parent)):
                 files[row] = folder / f"{row}.onnx"
-                made[row] = quantized_by(state, name, data, effort, files[row])
+                made[row] = with_processor_time(partial(quantized_by, state, name, data, effort, files[row]))
         judged = repair.evaluate(
             list(files.values()),
             network.evaluation,
@@ -95,6 +106,14 @@ def measured(name: str, data: Path, tree: Path, nncf: str | None) -> list[dict[s
              "agreement": result.agreement, "sqnr_db": result.sqnr_db, **made[row]}
             for row, result in zip(files, judged, strict=True)
         ]  # fmt: skip
+
+
+def rows_of(records: list[dict[str, Any]]) -> list[str]:
+    """The table of ``repair.py`` with the time of all processors behind it, a line per row."""
+    heading, rule, *rows = repair_rows(records)
+    times = ["–" if record["seconds"] is None else f"{record['cpu_s']:.1f}" for record in records]
+    added = [f"{row} {time} |" for row, time in zip(rows, times, strict=True)]
+    return [f"{heading} of processors, s |", f"{rule} --- |", *added]
 
 
 def starts(tree: Path, folder: Path, rounds: int) -> list[dict[str, Any]]:
@@ -121,10 +140,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         document["cold_start"] = starts(chosen.tree, Path(folder), chosen.rounds)
     print("\n".join(cold_start_rows(document["cold_start"])), flush=True)
-    for name in chosen.models:
+    for name in filter(None, chosen.models):
         found = measured(name, chosen.data, chosen.tree, chosen.nncf)
         document["repair"]["records"] += found
-        print("\n".join(repair_rows(found)), flush=True)
+        print("\n".join(rows_of(found)), flush=True)
     write(document, chosen.json)
 
 
