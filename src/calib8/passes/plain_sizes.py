@@ -50,7 +50,9 @@ def _drop_expands(model: ir.Model) -> int:
     names = [value.name for value in model.graph.outputs]
     found = [node for node in model.graph if _gives_its_input(node)]
     for node in found:
-        node.outputs[0].replace_all_uses_with(node.inputs[0], replace_graph_outputs=True)
+        reshaped = node.inputs[0]
+        assert reshaped is not None
+        node.outputs[0].replace_all_uses_with(reshaped, replace_graph_outputs=True)
         model.graph.remove(node, safe=True)
     if found:
         restore_outputs(model.graph, names)
