@@ -131,6 +131,9 @@ FUNCTION_OPS: Final = _with_form("function")
 TARGET_OPS: Final = _with_form("target")
 """Ops that have an integer form wherever they stand, for targets that name them."""
 
+NORMS_OF_ROWS: Final = TARGET_OPS - {"GroupNormalization", "InstanceNormalization"}
+"""Those of them that look at one row at a time: normalizations and lengths."""
+
 PAIR_OPS: Final = frozenset(name for name, op in TABLE.items() if op.of_two)
 """Ops of ``FUNCTION_OPS`` that have one of two tensors as well, for targets that name them."""
 

@@ -24,7 +24,15 @@ import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, constant
 from calib8.model.layer import layer_of
-from calib8.ops.groups import AVERAGE_POOLS, BINARY_OPS, FUNCTION_OPS, QUANTIZABLE_OPS, SOFTMAX, UNARY_OPS
+from calib8.ops.groups import (
+    AVERAGE_POOLS,
+    BINARY_OPS,
+    FUNCTION_OPS,
+    NORMS_OF_ROWS,
+    QUANTIZABLE_OPS,
+    SOFTMAX,
+    UNARY_OPS,
+)
 from calib8.ops.questions import resizes
 from calib8.passes.place import Placement
 from calib8.passes.resolve_ranges import shared_with
@@ -35,10 +43,7 @@ from calib8.table import CalibrationTable
 AVERAGING: Final = AVERAGE_POOLS | {"ReduceMean"}
 """Ops that may read a copy of 8 bits."""
 
-WIDE_ROWS: Final = frozenset({"LayerNormalization", "LpNormalization", "RMSNormalization", "ReduceL2"})
-"""Ops that targets name which compute rows of 16-bit codes, each by itself."""
-
-WIDE_OPS: Final = (QUANTIZABLE_OPS | FUNCTION_OPS | WIDE_ROWS) - SOFTMAX - AVERAGING - {"GlobalMaxPool"}
+WIDE_OPS: Final = (QUANTIZABLE_OPS | FUNCTION_OPS | NORMS_OF_ROWS) - SOFTMAX - AVERAGING - {"GlobalMaxPool"}
 """Ops with an integer form for 16-bit codes, those of functions of one tensor included."""
 
 LOOKED_UP: Final = UNARY_OPS | FUNCTION_OPS | BINARY_OPS
@@ -154,7 +159,7 @@ class _Surroundings:
         """Why an op has no form for 16-bit codes, wherever they are."""
         if resizes(node) and _mode(node) != "nearest":
             return f"interpolates ({_mode(node)}), which 8-bit codes alone can do"
-        if node.op_type in WIDE_ROWS and node.name in self.chains:
+        if node.op_type in NORMS_OF_ROWS and node.name in self.chains:
             return "is computed as one with others, which 8-bit codes alone can do"
         return "" if node.op_type in WIDE_OPS else "has 8-bit codes alone"
 
