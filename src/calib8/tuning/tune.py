@@ -349,6 +349,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
         **({"never_float": sorted(asked.never_float)} if asked.never_float else {}),
         **({"grids": [repr(grid) for grid in asked.meaning.grids]} if asked.meaning.grids else {}),
+        **({"recurrent": "integer"} if asked.scheme.recurrent == "integer" else {}),
     }
 
 
