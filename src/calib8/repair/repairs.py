@@ -192,7 +192,9 @@ _ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
 SPOTS: Final = (("spots",),)
 FLOATS: Final = (("floats",),)
-_NORMS: Final = (("equalize-norms",),)
+NORMS: Final = (("equalize-norms",),)
+"""Left out where there is no normalization of rows."""
+
 _THROUGH: Final = (("equalize-through",),)
 ROUND: Final = (("round",),)
 """Comes once more behind spots and floats: beside the noise that these take away its gain may not be seen."""
@@ -200,14 +202,14 @@ ROUND: Final = (("round",),)
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=32, method="mse-behind"),
     "balanced": Effort(
-        stages=(_LAYERS, _NORMS, _THROUGH, _ACTIVATIONS, ROUND, SPOTS, FLOATS, ROUND),
+        stages=(_LAYERS, NORMS, _THROUGH, _ACTIVATIONS, ROUND, SPOTS, FLOATS, ROUND),
         finish=("bias", "bias-sequential"),
         if_orders=(CROSS_LAYER,),
     ),
     "best": Effort(
         stages=(
             _LAYERS,
-            _NORMS,
+            NORMS,
             _THROUGH,
             _ALL_ACTIVATIONS,
             (("round",), ("eq", "round")),
@@ -226,7 +228,7 @@ def stages_of(
 ) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """The stages of an effort for a target and a prepared float graph; ``mixed``: layers may be float."""
     left_out = [SPOTS] * (not scheme.chooses_spots) + [FLOATS] * (not (mixed and scheme.mixes_floats))
-    left_out += [_NORMS] * all(norm_scale(node) is None for node in model.graph)
+    left_out += [NORMS] * all(norm_scale(node) is None for node in model.graph)
     stages = tuple(stage for stage in effort.stages if stage not in left_out)
     if scheme.weight_granularity != "per-channel":
         left = any(CROSS_LAYER in stage for stage in stages)
