@@ -1,7 +1,7 @@
 """States of a TFLite graph as inputs and outputs: what runs it carries the one to the other.
 
-    graph:  x ─► … ─► y          state 'h': read from r, written to w
-    here:   x, h ─► … ─► y, w    h is another name of r
+graph:  x ─► … ─► y          state 'h': read from r, written to w
+here:   x, h ─► … ─► y, w    h is another name of r
 """
 
 from __future__ import annotations

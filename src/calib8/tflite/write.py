@@ -75,9 +75,7 @@ def serialize_subgraphs(graphs: Sequence[Graph]) -> bytes:
         problem = f"holds {size:,} bytes of constants, a TFLite file at most {LARGEST:,}"
         raise UnsupportedModelError(main.name or "model", problem, "Keep it as ONNX")
     codes = list(dict.fromkeys(_code_key(operator) for graph in graphs for operator in graph.operators))
-    subgraphs = [
-        _subgraph(builder, graph, own, codes) for graph, own in zip(graphs, tensors, strict=True)
-    ]
+    subgraphs = [_subgraph(builder, graph, own, codes) for graph, own in zip(graphs, tensors, strict=True)]
     fields = {
         "OperatorCodes": _vector(builder, [_code(builder, *code) for code in codes]),
         "Subgraphs": _vector(builder, subgraphs),

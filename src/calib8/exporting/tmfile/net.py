@@ -183,8 +183,8 @@ class Net:
         node: ir.Node,
         op: str,
         inputs: Sequence[str],
-        *,
         result: ir.Value | None = None,
+        /,
         **options: Option,
     ) -> None:
         """The node that computes all outputs of an ONNX node, or ``result`` in place of the first of them.

@@ -57,14 +57,15 @@ def convolution(builder: Builder, node: Node) -> None:
     scales = _scales(builder, node, outputs)
     fast = groups == 1 or _fast_depthwise(x, weight, groups, strides, pads, dilations)
     bias, numbers = _bias(builder, node, outputs), _numbers(builder, node, x, scales)
-    common = (builder.name(node), *numbers)
-    rest = (NO_ZEROS, bias, None, -MOST, MOST, strides, pads, dilations)
+    name, (read, sums) = builder.name(node), numbers
+    steps = (strides, pads, dilations)
     layer: Weighted
     if depth == 1 and groups > 1:
         filters = np.ascontiguousarray(weight[:, 0].transpose(1, 2, 0))
-        layer = DepthwiseConv(*common, filters, *rest)
+        layer = DepthwiseConv(name, read, sums, filters, NO_ZEROS, bias, None, -MOST, MOST, *steps)
     else:
-        layer = Conv(*common, np.ascontiguousarray(weight.transpose(0, 2, 3, 1)), *rest, groups)
+        filters = np.ascontiguousarray(weight.transpose(0, 2, 3, 1))
+        layer = Conv(name, read, sums, filters, NO_ZEROS, bias, None, -MOST, MOST, *steps, groups)
     target = builder.write(node.outputs[0])
     y = builder.slots[target]
     low, high = _clamp(whole(node, "activation")[0], y.scale, fast)
