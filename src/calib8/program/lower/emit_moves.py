@@ -108,6 +108,8 @@ def _sliced(builder: Builder, source: Coded, starts: list[int], steps: list[int]
 def concat(builder: Builder, node: ir.Node) -> None:
     """Inputs of one kind of codes, side by side; constants among them have codes too."""
     value = node.outputs[0]
+    if _joined_floats(builder, node):
+        return
     computed = [coded(builder, one) for one in node.inputs if not is_fixed(one)]
     if not computed or computed[0] is None:
         raise NoFormError(NOT_CODED if computed else "all of its inputs are constant")
@@ -119,6 +121,20 @@ def concat(builder: Builder, node: ir.Node) -> None:
     result = builder.codes(value, order, builder.kind(forms[0]))
     builder.steps.append(Concat(step_name(node), slots, (result.slot,), axis))
     builder.forms[value] = result
+
+
+def _joined_floats(builder: Builder, node: ir.Node) -> bool:
+    """Whether what is joined is float32 that the program's own instructions hold; then they do it."""
+    forms = [None if one is None else builder.forms.get(one) for one in node.inputs]
+    slots = tuple(form.slot for form in forms if isinstance(form, Real) and form.own)
+    if len(slots) != len(forms) or any(builder.slots[slot].dtype != "float32" for slot in slots):
+        return False
+    value = node.outputs[0]
+    axis = int_attribute(node, "axis", 0) % len(shape_of(value))
+    result = builder.plain(value)
+    builder.steps.append(Concat(step_name(node), slots, (result,), axis))
+    builder.forms[value] = Real(result, own=True)
+    return True
 
 
 def split(builder: Builder, node: ir.Node) -> None:
