@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from example_programs import EXAMPLES
 
@@ -15,8 +16,12 @@ import calib8
 from calib8.engine.plan import PlanState
 from calib8.engine.plan_file import save_plan
 from calib8.errors import Calib8Error, DataError, ModelError, UsageError
+from calib8.model.load import load_model
 from calib8.program.file import load_program, save_program
+from calib8.program.instructions import Float
+from calib8.program.lower import lower
 from calib8.program.program import State
+from calib8.program.reference.executor import run_program
 from calib8.program.verify import verify
 from stream_nets import FRAME, UNITS, Array, normal, quantized
 
@@ -212,3 +217,16 @@ def test_programs_and_plans_with_states_that_are_none_are_refused(tmp_path: Path
     for broken in (PlanState("x", "stateN"), PlanState("state", "z"), PlanState("state", "stateN", 0, b"1")):
         with pytest.raises(Calib8Error, match="is not a plan that can run"):
             save_plan(replace(session.plan, states=(broken,)), tmp_path / "a.c8")
+
+
+def test_what_only_moves_states_is_not_of_onnx_runtime() -> None:
+    """Without the stored states the same file has such parts, and gives the same bits."""
+    proto = onnx.load_from_string(quantized())
+    program = lower(load_model(proto))
+    assert not any(isinstance(step, Float) for step in program.instructions)
+    del proto.metadata_props[:]
+    plain = lower(load_model(proto))
+    assert sum(isinstance(step, Float) for step in plain.instructions) == 2
+    for seed in range(3):
+        feeds = {"x": normal(1, FRAME, seed=seed), "state": normal(2, 1, UNITS, seed=seed + 9)}
+        assert same(run_program(program, feeds), run_program(plain, feeds))

@@ -111,7 +111,7 @@ def _sliced(builder: Builder, source: Coded, starts: list[int], steps: list[int]
 def concat(builder: Builder, node: ir.Node) -> None:
     """Inputs of one kind of codes, side by side; constants among them have codes too."""
     value = node.outputs[0]
-    if _joins_states(builder, node):
+    if _holds_floats(builder, node) or _joins_states(builder, node):
         _concat_reals(builder, node)
         return
     computed = [coded(builder, one) for one in node.inputs if not is_fixed(one)]
@@ -125,6 +125,13 @@ def concat(builder: Builder, node: ir.Node) -> None:
     result = builder.codes(value, order, builder.kind(forms[0]))
     builder.steps.append(Concat(step_name(node), slots, (result.slot,), axis))
     builder.forms[value] = result
+
+
+def _holds_floats(builder: Builder, node: ir.Node) -> bool:
+    """Whether all that is joined is float32 that the program's own instructions hold."""
+    forms = [None if one is None else builder.forms.get(one) for one in node.inputs]
+    slots = [form.slot for form in forms if isinstance(form, Real) and form.own]
+    return len(slots) == len(forms) and all(builder.slots[slot].dtype == "float32" for slot in slots)
 
 
 def _joins_states(builder: Builder, node: ir.Node) -> bool:

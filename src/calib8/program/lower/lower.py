@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
+from calib8.model.states import stored_states
 from calib8.ops.questions import is_standard
 from calib8.parameters import parameter
 from calib8.program.instructions import (
@@ -70,9 +71,10 @@ def lower(
     """
     _refuse_unknown_operators(model)
     canonical = canonical_qdq(model, shapes)
-    draft = emit(canonical, profile, list(canonical.graph))
+    streams = bool(stored_states(model, model.graph.name or "model"))
+    draft = emit(canonical, profile, list(canonical.graph), streams=streams)
     if len(draft.floats) > 1:
-        again = emit(canonical, profile, by_float_level(draft, list(canonical.graph)))
+        again = emit(canonical, profile, by_float_level(draft, list(canonical.graph)), streams=streams)
         draft = min(draft, again, key=lambda candidate: len(candidate.floats))
     if integer_only:
         _refuse_float(draft, canonical)
@@ -90,10 +92,14 @@ def _refuse_empty(program: Program) -> None:
         raise UnsupportedModelError(program.name or "model", problem, cure)
 
 
-def emit(model: ir.Model, profile: Profile, nodes: Sequence[ir.Node]) -> Draft:
-    """All instructions that the outputs need, visiting the nodes in the given topological order."""
+def emit(model: ir.Model, profile: Profile, nodes: Sequence[ir.Node], *, streams: bool = False) -> Draft:
+    """All instructions that the outputs need, visiting the nodes in the given topological order.
+
+    With ``streams`` the program carries out what only moves its float32 inputs, states above all: a frame is
+    small, and to call ONNX Runtime takes longer than to move it.
+    """
     builder = Builder(model.graph, profile)
-    inputs = tuple(_input(builder, value) for value in model.graph.inputs)
+    inputs = tuple(_input(builder, value, own=streams) for value in model.graph.inputs)
     for node in nodes:
         if node not in builder.fused:
             _emit_node(builder, node)
@@ -101,11 +107,11 @@ def emit(model: ir.Model, profile: Profile, nodes: Sequence[ir.Node]) -> Draft:
     return live_draft(builder, inputs, outputs)
 
 
-def _input(builder: Builder, value: ir.Value) -> Port:
+def _input(builder: Builder, value: ir.Value, *, own: bool) -> Port:
     """Inputs of integers hold the codes of the DequantizeLinear that reads them; others plain values."""
     number = builder.plain(value)
     slot = builder.slots[number]
-    builder.forms[value] = Real(number)
+    builder.forms[value] = Real(number, own=own and slot.dtype == "float32")
     kinds = (code_kind(node) for node in builder.readers.get(value, ()))
     kind = next((kind for kind in kinds if kind is not None and kind.dtype == slot.dtype), None)
     if slot.is_codes or kind is not None:
