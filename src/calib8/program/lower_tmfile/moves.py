@@ -118,15 +118,21 @@ def _joined(builder: Builder, node: Node, source: int, scale: float) -> int:
 
 
 def split(builder: Builder, node: Node) -> None:
-    """Parts of an axis, one behind the other, as long as the outputs are."""
+    """Parts of an axis, one behind the other, as long as the file says.
+
+    Raises:
+        NoFormError: no lengths, for which Tengine gives every output the shape of the input; other ones than
+            the outputs have; the way of Caffe, which copies everything to each.
+    """
     (axis,) = whole(node, "axis")
     source, name = builder.number(node.inputs[0]), builder.name(node)
     shape = builder.slots[source].shape
-    rank = len(shape)
+    rank, lengths = len(shape), node.options["split_sizes"]
     if not 0 <= axis < rank or node.options["is_caffe"]:
-        raise NoFormError(
-            f"it splits axis {axis} of {rank}, or in the way of Caffe, where Tengine copies all"
-        )
+        raise NoFormError(f"it splits axis {axis} of {rank}, or in the way of Caffe, which copies all")
+    found = tuple(builder.tensor(place).shape[axis] for place in node.outputs)
+    if lengths != found:
+        raise NoFormError(f"its lengths are {lengths}, those of its outputs {found}")
     along = TO_NHWC.index(axis) if rank == 4 else axis
     start = 0
     for place in node.outputs:
