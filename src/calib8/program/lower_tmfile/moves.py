@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from calib8.errors import NoFormError
 from calib8.program.instructions import Concat, Slice
@@ -192,7 +193,7 @@ def _pixels(builder: Builder, place: int) -> tuple[int, int]:
     return shape[2], shape[3]
 
 
-def _places(values: np.ndarray, size: int) -> I32:
+def _places(values: npt.NDArray[np.float32], size: int) -> I32:
     """Whole parts; those of places beside the image are refused."""
     with np.errstate(invalid="ignore"):
         places: Ints = np.where(np.isfinite(values), values, -1).astype(np.int64)
