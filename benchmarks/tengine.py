@@ -81,7 +81,7 @@ def rows(name: str, recipe: dict[str, Any], options: argparse.Namespace, folder:
     fp32 = folder / f"{name}.tmfile"
     export(source, fp32, "tmfile", shapes={specs[0].name: shape})
     inputs = np.stack([next(iter(sample.inputs.values())) for sample in samples])
-    floats = _apart(options.tengine, fp32, inputs, "float32")
+    floats = run_apart(options.tengine, fp32, inputs, "float32")
     judging = Judging(inputs, floats, [sample.label for sample in samples])
     data = options.data / recipe["calibration"]
     made = quantize(source, data, target="tengine", preprocess=preprocess, effort=options.effort,
@@ -89,14 +89,14 @@ def rows(name: str, recipe: dict[str, Any], options: argparse.Namespace, folder:
     own = folder / f"{name}.calib8.tmfile"
     made.save(own, shapes={specs[0].name: shape})
     yield judged(name, "calib8", own, judging, options.tengine)
-    pictures, flags = _pictures(data, specs, preprocess, options.samples, folder / f"{name}.images")
+    images, flags = pictures(data, specs, preprocess, options.samples, folder / f"{name}.images")
     for algorithm in options.algorithms:
         place = folder / f"{name}.{algorithm}"
-        found = quantized(options.tengine, fp32, pictures, place, [*flags, "-a", algorithm])
+        found = quantized(options.tengine, fp32, images, place, [*flags, "-a", algorithm])
         yield judged(name, TITLES[algorithm], found, judging, options.tengine)
 
 
-def _pictures(
+def pictures(
     data: Path, specs: Sequence[Any], preprocess: Preprocess, samples: int, folder: Path
 ) -> tuple[Path, list[object]]:
     """The calibration images as the tool reads them, resized and cropped, and its options for them."""
@@ -123,7 +123,7 @@ def judged(name: str, made: str, model: Path, judging: Judging, build: Path) -> 
         assert quantization is not None
         scales.append(float(quantization.scales[0]))
     fed = np.clip(np.rint(judging.inputs / np.float32(scales[0])), -127, 127).astype(np.int8)
-    found = _apart(build, model, fed, "int8").astype(np.float64) * scales[1]
+    found = run_apart(build, model, fed, "int8").astype(np.float64) * scales[1]
     same = found.argmax(1) == judging.floats.argmax(1)
     noise = ((found - judging.floats) ** 2).sum()
     return Row(
@@ -139,7 +139,7 @@ def _top1(scores: np.ndarray[Any, Any], labels: Sequence[int | None]) -> float |
     return float(np.mean([scores[place].argmax() == label for place, label in known]))
 
 
-def _apart(build: Path, model: Path, inputs: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+def run_apart(build: Path, model: Path, inputs: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
     """First output of every input, flat, from a process of its own."""
     with ProcessPoolExecutor(1) as pool:
         return pool.submit(_run, build, model, inputs, dtype).result()

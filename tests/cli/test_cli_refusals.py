@@ -293,7 +293,7 @@ def test_names_of_files_that_are_no_model_of_ours(
     data = ("--data", images, *FLAGS, "--effort", "fast")
     suffix = Path(name).suffix
     wanted = (
-        "another kind of file; models are written as .onnx or .tflite",
+        "another kind of file; models are written as .onnx",
         f"such as {name[: -len(suffix)]}.onnx",
     )
     refused(cli("quantize", model, *data, "-o", out / name), 2, f"--output {out / name}: ", *wanted)

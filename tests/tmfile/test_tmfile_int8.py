@@ -257,6 +257,15 @@ def test_eq_zooms_the_scales_of_weights(
     assert np.unique(ratios.round(3)).size > 1
 
 
+def test_a_table_need_not_have_what_is_handed_back() -> None:
+    """As tables of ONNX models have none for what lies before a ReLU, and the tool takes them."""
+    graph = chain("Sigmoid", "ReLU")
+    made = in_codes(graph, {"x": 1.0, "ReLU": 3.0}).graph
+    assert [float(tensor.quantization.scales[0]) for tensor in made.tensors] == [1, 3, 3]
+    with pytest.raises(TableError, match="lacks 2 of the 3 tensors of model: Sigmoid, ReLU"):
+        in_codes(graph, {"x": 1.0, "Sigmoid": 3.0})
+
+
 def test_a_table_that_lacks_tensors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_tmfile(classifier(), "net.tmfile")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.filesize import decimal
 
 from calib8.cli.terminal import Terminal
-from calib8.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    from calib8.tensors import TensorSpec
 
 
 class SeenTensor(Protocol):

@@ -83,7 +83,8 @@ def in_codes(
 
     Args:
         graph: a float one.
-        scales: of every tensor that is an input or computed, by name; above 0.
+        scales: of every tensor that is an input or computed, by name, above 0; of those alone that keep
+            theirs, where operators hand scales back.
         name: of the model, for messages.
         constants: tensor → codes that it has already; others are rounded.
         hand_back: operators hand their scale back; False: every tensor keeps its own.
@@ -94,13 +95,13 @@ def in_codes(
     """  # fmt: skip
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
-    live = [tensor for tensor in graph.tensors if tensor.role in ("var", "input")]
-    lacking = [tensor.name for tensor in live if not scales.get(tensor.name, 0.0) > 0.0]
+    sources = (scale_sources if hand_back else own_scales)(graph)
+    lacking = [graph.tensors[at].name for at, own in sources.items() if not scales.get(own, 0.0) > 0.0]
     if lacking:
-        problem = f"lacks {len(lacking)} of the {len(live)} tensors of {name}: {', '.join(lacking[:9])}"
+        problem = f"lacks {len(lacking)} of the {len(sources)} tensors of {name}: {', '.join(lacking[:9])}"
         raise TableError("the table of scales", problem, "Calibrate the same model again")
     tensors = list(map(without_codes, graph.tensors))
-    for place, source in (scale_sources if hand_back else own_scales)(graph).items():
+    for place, source in sources.items():
         scale = np.float32(scales[source])
         tensors[place] = replace(tensors[place], dtype="int8", quantization=_of(scale))
     layers = [_layer(graph, node, tensors, constants, name) for node in graph.nodes if node.op in LAYERS]

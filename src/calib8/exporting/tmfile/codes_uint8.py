@@ -30,7 +30,7 @@ from calib8.exporting.tmfile.codes import (
     rounded,
     without_codes,
 )
-from calib8.exporting.tmfile.hand_back import is_live, scale_sources
+from calib8.exporting.tmfile.hand_back import scale_sources
 from calib8.tmfile.graph import Graph, Node, Quantization, Tensor
 from calib8.tmfile.kinds import LAYERS, kind
 
@@ -54,14 +54,13 @@ def in_uint8(graph: Graph, codes: Mapping[str, Code], name: str = "model") -> Co
     """
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
-    live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
-    lacking = [tensor for tensor in live if not codes.get(tensor, (0.0, 0))[0] > 0.0]
+    sources = scale_sources(graph)
+    lacking = [graph.tensors[at].name for at, own in sources.items() if not codes.get(own, (0.0, 0))[0] > 0.0]
     if lacking:
-        problem = f"lacks {len(lacking)} of the {len(live)} tensors of {name}: {', '.join(lacking[:9])}"
+        problem = f"lacks {len(lacking)} of the {len(sources)} tensors of {name}: {', '.join(lacking[:9])}"
         raise TableError("the table of scales", problem, "Calibrate the same model again")
     tensors = list(map(without_codes, graph.tensors))
-    for place, source in scale_sources(graph).items():
-        assert is_live(graph, place)
+    for place, source in sources.items():
         tensors[place] = replace(tensors[place], dtype="uint8", quantization=_of(*codes[source]))
     layers = [_layer(graph, node, tensors, name) for node in graph.nodes if node.op in LAYERS]
     for node in graph.nodes:
