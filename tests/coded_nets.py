@@ -152,7 +152,8 @@ def split(axis: int) -> Graph:
     for name in ("left", "right"):
         net.tensors.append(codes_of(name, half, 0.023))
     options: dict[str, Option] = {
-        "axis": axis, "split_dim": 1, "is_caffe": False, "is_onnx": True, "split_sizes": ()
+        "axis": axis, "split_dim": 2, "is_caffe": False, "is_onnx": True,
+        "split_sizes": (half[axis], half[axis]),
     }  # fmt: skip
     net.nodes.append(Node("split", "Split", (x,), (x + 1, x + 2), options))
     return net.graph()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from calib8.errors import NoFormError
 from calib8.program.instructions import Concat, Slice
@@ -118,15 +119,21 @@ def _joined(builder: Builder, node: Node, source: int, scale: float) -> int:
 
 
 def split(builder: Builder, node: Node) -> None:
-    """Parts of an axis, one behind the other, as long as the outputs are."""
+    """Parts of an axis, one behind the other, as long as the file says.
+
+    Raises:
+        NoFormError: no lengths, for which Tengine gives every output the shape of the input; other ones than
+            the outputs have; the way of Caffe, which copies everything to each.
+    """
     (axis,) = whole(node, "axis")
     source, name = builder.number(node.inputs[0]), builder.name(node)
     shape = builder.slots[source].shape
-    rank = len(shape)
+    rank, lengths = len(shape), node.options["split_sizes"]
     if not 0 <= axis < rank or node.options["is_caffe"]:
-        raise NoFormError(
-            f"it splits axis {axis} of {rank}, or in the way of Caffe, where Tengine copies all"
-        )
+        raise NoFormError(f"it splits axis {axis} of {rank}, or in the way of Caffe, which copies all")
+    found = tuple(builder.tensor(place).shape[axis] for place in node.outputs)
+    if lengths != found:
+        raise NoFormError(f"its lengths are {lengths}, those of its outputs {found}")
     along = TO_NHWC.index(axis) if rank == 4 else axis
     start = 0
     for place in node.outputs:
@@ -186,7 +193,7 @@ def _pixels(builder: Builder, place: int) -> tuple[int, int]:
     return shape[2], shape[3]
 
 
-def _places(values: np.ndarray, size: int) -> I32:
+def _places(values: npt.NDArray[np.float32], size: int) -> I32:
     """Whole parts; those of places beside the image are refused."""
     with np.errstate(invalid="ignore"):
         places: Ints = np.where(np.isfinite(values), values, -1).astype(np.int64)

@@ -10,6 +10,7 @@ NumPy.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -32,9 +33,9 @@ from calib8.program.slot import Slot
 PairKind = Literal["sum", "difference", "product"]
 
 JOIN: Final[Mapping[PairKind, Callable[[F32, F32], F32]]] = {
-    "sum": np.add,
-    "difference": np.subtract,
-    "product": np.multiply,
+    "sum": operator.add,
+    "difference": operator.sub,
+    "product": operator.mul,
 }
 """Kind of a RealPair → what becomes of the two numbers."""
 

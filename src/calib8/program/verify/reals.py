@@ -15,9 +15,8 @@ from calib8.program.rules import Profile
 CODES: Final = 256
 
 INSTRUCTIONS: Final = (RealRescale, RealPair)
-RULES: Final = (rules.RealAverage, rules.RealSoftmax)
 PROFILES: Final[tuple[Profile, ...]] = ("tengine",)
-"""Of all of them."""
+"""Of these instructions."""
 
 
 def check_instruction(step: Step, instruction: RealRescale | RealPair) -> None:

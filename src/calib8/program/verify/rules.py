@@ -54,7 +54,8 @@ PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     rules.FloatGroupNorm: ("onnx",),
     rules.FixedGroupNorm: ("tflite", "single"),
     rules.LinearAxis: ("onnx", "tflite", "single"),
-    **dict.fromkeys(reals.RULES, reals.PROFILES),
+    rules.RealAverage: ("tengine",),
+    rules.RealSoftmax: ("tengine",),
 }
 """Rule → profiles that use it."""
 
