@@ -155,7 +155,8 @@ def _made_tmfile(
     preprocess: Preprocess,
 ) -> tuple[dict[Path, str], Compared]:
     """Writes a tmfile in codes and its side files; the files, and the models to compare."""
-    table, repaired = None, None
+    table: Path | None = None
+    repaired: Quantization | None = None
     if run.table is not None or run.images is None:
         found = tengine_tmfile.by_table(terminal, model, run.table or Path(), uint8=run.uint8)
     else:
@@ -279,9 +280,11 @@ def _write(contents: Mapping[Path, str]) -> None:
 def _evaluate(terminal: Terminal, compared: Compared, run: TengineRun, preprocess: Preprocess) -> None:
     from calib8.analysis import compare as analysis
 
+    fp32, int8 = compared
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
-            *compared,
+            fp32,
+            int8,
             str(run.images),
             preprocess=preprocess,
             samples=EVALUATED,
