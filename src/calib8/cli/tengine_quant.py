@@ -155,7 +155,8 @@ def _made_tmfile(
     preprocess: Preprocess,
 ) -> tuple[dict[Path, str], Compared]:
     """Writes a tmfile in codes and its side files; the files, and the models to compare."""
-    table, repaired = None, None
+    table: Path | None = None
+    repaired: Quantization | None = None
     if run.table is not None or run.images is None:
         found = tengine_tmfile.by_table(terminal, model, run.table or Path(), uint8=run.uint8)
     else:

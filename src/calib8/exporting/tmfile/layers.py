@@ -49,7 +49,7 @@ def convolution(net: Net, node: ir.Node) -> None:
         "output_channel": weight.shape[0], "group": int_attribute(node, "group", 1),
         "activation": activation, "pad_h0": top[0], "pad_w0": left[0], "pad_h1": top[1], "pad_w1": left[1],
     }  # fmt: skip
-    net.write(node, "Convolution", _inputs(net, node), result, **options)
+    net.write_as(node, "Convolution", _inputs(net, node), result, options)
 
 
 def _activation(net: Net, node: ir.Node) -> tuple[int, ir.Value | None]:

@@ -178,14 +178,17 @@ class Net:
         self._add(name, op, inputs, [(name, tuple(shape))], options)
         return name
 
-    def write(
+    def write(self, node: ir.Node, op: str, inputs: Sequence[str], /, **options: Option) -> None:
+        """The node that computes all outputs of an ONNX node."""
+        self.write_as(node, op, inputs, None, options)
+
+    def write_as(
         self,
         node: ir.Node,
         op: str,
         inputs: Sequence[str],
-        result: ir.Value | None = None,
-        /,
-        **options: Option,
+        result: ir.Value | None,
+        options: Mapping[str, Option],
     ) -> None:
         """The node that computes all outputs of an ONNX node, or ``result`` in place of the first of them.
 
