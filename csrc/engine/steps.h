@@ -22,12 +22,12 @@
 
 namespace calib8::engine {
 
-using AllSteps = std::tuple<FillHalo, Copy, Quantize, Dequantize, Conv, Depthwise, MatMul, Requantize, Add,
-                            AddSums, Mul, Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax,
-                            LayerNorm, ResizeLinear, ResizeToFloat, Plane, Finish, WideAdd, WideMul,
-                            WideLookup, WideMaxPool, WideQuantize, WideDequantize, WideConv, WideDepthwise,
-                            WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div, TimeFilter, IntegerGru,
-                            RealRescale, RealPair, WideLength, WideLayerNorm>;
+using AllSteps =
+    std::tuple<FillHalo, Copy, Quantize, Dequantize, Conv, Depthwise, MatMul, Requantize, Add, AddSums, Mul,
+               Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax, LayerNorm, ResizeLinear,
+               ResizeToFloat, Plane, Finish, WideAdd, WideMul, WideLookup, WideMaxPool, WideQuantize,
+               WideDequantize, WideConv, WideDepthwise, WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div,
+               TimeFilter, IntegerGru, RealRescale, RealPair, WideLength, WideLayerNorm>;
 constexpr int kStepKinds = std::tuple_size_v<AllSteps>;
 
 }  // namespace calib8::engine
