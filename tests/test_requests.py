@@ -202,7 +202,7 @@ def test_a_parameter_wins_over_a_field_of_its_name() -> None:
     def function(target: int, **words: object) -> tuple[int, dict[str, object]]:
         return target, words
 
-    assert [*inspect.signature(function).parameters] == ["target", "activations"]
+    assert [*inspect.signature(function).parameters] == ["target", "activations", "recurrent"]
     assert function(3, activations="int8") == (3, {"activations": "int8"})
     with pytest.raises(TypeError, match="weights"):
         function(3, weights="per-tensor")

@@ -38,7 +38,7 @@ from calib8.repair.candidate import Candidate
 from calib8.repair.flow import repaired
 from calib8.repair.result import Repaired
 from calib8.repair.wanted import Repairs, effort_called
-from calib8.scheme import check_has_spots, target_scheme
+from calib8.scheme import TARGETS, QuantScheme, check_has_spots
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 from calib8.tasks.branches import Meaning
 from calib8.tasks.verdict import unjudged
@@ -139,7 +139,8 @@ def int8_model(
     result = replace(final, keep_float=start.keep_float).quantized(unranged) if unranged else final.coded
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
     entries["weights"] = scheme.weight_granularity
-    if scheme.recurrent != target_scheme(scheme.name).recurrent:
+    usual = TARGETS.get(scheme.name, QuantScheme(scheme.name))
+    if scheme.recurrent != usual.recurrent:
         entries["recurrent"] = scheme.recurrent
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}

@@ -50,6 +50,7 @@ def test_the_names_are_those_of_the_code() -> None:
     assert set(choices.JUDGES) == set(JUDGES)
     assert set(NAMES["--filter"]) == {*PILLOW_FILTERS, "opencv-bilinear"}
     rest = {"--color", "--dtype", "--filter", "--layout", "--method", "--odd-margin", "--resize", "--sort"}
+    rest |= {"--recurrent", "--spectrum", "--window"}
     assert set(NAMES) == {*known, *rest}
 
 

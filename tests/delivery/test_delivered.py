@@ -103,7 +103,7 @@ def test_every_form_is_written_and_told(digits_int8: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("output", "to", "words", "told"),
     [
-        ("m.tflite", "toast", {}, "to='toast': unknown form. Use one of tflite, qoperator, program"),
+        ("m.tflite", "toast", {}, "to='toast': unknown form. Use one of tflite, qoperator, tmfile, program"),
         ("m.tflite", None, {}, "to: is of type NoneType, not a text"),
         ("m.onnx", "tflite", {}, "does not end in .tflite, as files of to='tflite' do"),
         ("m.onnx", "qoperator", {"inputs": "int8"}, "inputs: does not go with to='qoperator'"),

@@ -73,7 +73,7 @@ def test_threads_take_units_and_change_no_bit() -> None:
         ({"shift": 31}, "a factor out of range"),
         ({"zero_point": 256}, "a zero point that is no code"),
         ({"high": 256}, "a clamp that is none"),
-        ({"target_buffer": 1}, "among the constants"),
+        ({"target_buffer": 1}, "leaves its buffer"),
     ],
 )
 def test_broken_steps_are_told_when_a_plan_is_opened(changes: dict[str, int], told: str) -> None:

@@ -49,7 +49,11 @@ def overflows(program: Program) -> bool:
     return a.scale * b.scale >= y.scale / (1 if y.is_wide else 128)
 
 
-LACKING = (has_function, gives_sums, dilates, overflows)
+def has_no_operator(program: Program) -> bool:
+    return isinstance(program.instructions[0], op.IntegerGru | op.TimeFilter | op.ReduceL2)
+
+
+LACKING = (has_no_operator, has_function, gives_sums, dilates, overflows)
 WRITTEN = [
     name for name, program in PROGRAMS.items()
     if "of uint8" not in name and not any(lacks(program) for lacks in LACKING)

@@ -85,8 +85,12 @@ MODELS: dict[str, Callable[[np.random.Generator], Graph]] = {
 }  # fmt: skip
 
 
+ELSEWHERE = {"UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM"}
+"""``test_from_tflite_lstm``."""
+
+
 def test_every_operator_has_a_model() -> None:
-    assert MODELS.keys() == TRANSLATE.keys()
+    assert MODELS.keys() | ELSEWHERE == TRANSLATE.keys()
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

@@ -20,10 +20,12 @@ OWN: Final = {
     "engine/emit/recurrent.py": 1,  # numbers of the functions inside cells
     "exporting/qoperator/functions.py": 1,  # attributes of ONNX Runtime's operators on codes
     "exporting/tmfile/hand_back.py": 1,  # Tengine's operators that hand scales back
+    "exporting/tmfile/quantized.py": 1,  # Tengine's operators without a kernel for int8
     "exporting/tmfile/spread.py": 1,  # Tengine's operators whose results lie within what they read
     "model/from_tmfile/operators.py": 2,  # names of Tengine's operators and of ONNX's
     "model/work.py": 1,  # forms of a convolution
     "passes/functions.py": 2,  # how Mish and Gelu are spelled
+    "passes/norm_terms.py": 1,  # what puts back axes that were reduced
     "passes/plain.py": 1,  # operator set since which an op means what it means
     "passes/quotients.py": 1,  # what stands before a divisor
     "passes/prepare.py": 1,  # beginnings of names

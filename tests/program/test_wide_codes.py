@@ -60,9 +60,9 @@ def layer_code(layer: Any, acc: int, channel: int, target: Slot) -> int:
 def test_what_passes_runs_is_listed_and_comes_back(name: str, profile: Profile, tmp_path: Path) -> None:
     program = WIDE[name, profile]
     verify(program)
-    (result,) = run_program(program, fed(program, 1))
-    output = program.slots[program.outputs[0].slot]
-    assert (result.shape, result.dtype) == (output.shape, np.dtype(output.dtype))
+    for port, result in zip(program.outputs, run_program(program, fed(program, 1)), strict=True):
+        output = program.slots[port.slot]
+        assert (result.shape, result.dtype) == (output.shape, np.dtype(output.dtype))
     assert "int16" in listing(program)
     save_program(program, tmp_path / "a.c8p")
     assert PREFIX.unpack_from((tmp_path / "a.c8p").read_bytes())[1] == 3

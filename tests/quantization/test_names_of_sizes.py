@@ -19,7 +19,7 @@ from calib8.model.load import load_model
 from calib8.model.save import model_bytes
 from calib8.model.trial_run import try_to_run
 from calib8.passes import prepare
-from calib8.quantization import insert
+from calib8.quantization import second_codes
 from small_models import onnx_model
 from small_nets import Net
 
@@ -160,7 +160,7 @@ def test_what_runs_unoptimized_only_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_quantize_says_that_what_it_made_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(insert, "known_sizes", lambda shape: shape)
+    monkeypatch.setattr(second_codes, "known_sizes", lambda shape: shape)
     monkeypatch.setattr(prepare, "forget_inferred_names", lambda model, own: None)
     monkeypatch.setattr(prepare, "keep_true_sizes", lambda model, seen: None)
     with pytest.raises(ModelError, match="does not run"):

@@ -11,6 +11,7 @@ import pytest
 from small_candidates import candidate_of, quality, scaled
 
 import calib8
+from calib8.data.samples import Stream
 from calib8.errors import UsageError
 from calib8.model.graph import graph_inputs
 from calib8.model.metadata import PREFIX
@@ -81,7 +82,9 @@ def test_streams_need_more(monkeypatch: pytest.MonkeyPatch) -> None:
         graph_inputs(before.model)
     )
     for carried in (False, True):
-        frames = replace(data, dataset=replace(dataset, carried=carried))
+        frames = replace(
+            data, dataset=replace(dataset, stream=Stream(dataset, (), (), {}, False) if carried else None)
+        )
         assert bool(poor_branches(before, frames, FOR_SPOTS).needs) is carried
         assert bool(choose_spots(before, frames)[0].spots) is carried
 
