@@ -226,7 +226,7 @@ def test_what_only_moves_states_is_not_of_onnx_runtime() -> None:
     assert not any(isinstance(step, Float) for step in program.instructions)
     del proto.metadata_props[:]
     plain = lower(load_model(proto))
-    assert sum(isinstance(step, Float) for step in plain.instructions) == 2
+    assert any(isinstance(step, Float) for step in plain.instructions)
     for seed in range(3):
         feeds = {"x": normal(1, FRAME, seed=seed), "state": normal(2, 1, UNITS, seed=seed + 9)}
         assert same(run_program(program, feeds), run_program(plain, feeds))

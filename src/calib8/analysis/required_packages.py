@@ -19,6 +19,7 @@ ADDS: Final = {
     "litert": "TFLite models in LiteRT",
     "mlflow": "runs in MLflow",
     "openvino": "models in OpenVINO",
+    "audio": "sound of another rate (--resample)",
     "parquet": "data in Parquet files",
     "qat": "PyTorch modules: quantization, training",
     "ray": "calibration on a cluster",
