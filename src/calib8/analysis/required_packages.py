@@ -14,12 +14,12 @@ from typing import Final
 OWN: Final = "calib8"
 
 ADDS: Final = {
+    "audio": "sound of another rate (--resample)",
     "bench": "other tools, to compare with in benchmarks",
     "docs": "the documentation as a site",
     "litert": "TFLite models in LiteRT",
     "mlflow": "runs in MLflow",
     "openvino": "models in OpenVINO",
-    "audio": "sound of another rate (--resample)",
     "parquet": "data in Parquet files",
     "qat": "PyTorch modules: quantization, training",
     "ray": "calibration on a cluster",
