@@ -14,7 +14,7 @@ from typing import Final
 OWN: Final = "calib8"
 
 ADDS: Final = {
-    "audio": "sound of another rate (--resample)",
+    "audio": "resampling of sound",
     "bench": "other tools, to compare with in benchmarks",
     "docs": "the documentation as a site",
     "litert": "TFLite models in LiteRT",
