@@ -11,6 +11,9 @@ import pytest
 from json_output import load
 
 import calib8
+from calib8.analysis.stream_run import _Runs
+from calib8.model.load import load_model
+from calib8.model.runtime import open_session
 from small_models import run
 from stream_nets import FRAME, UNITS, Array, normal, quantized, streaming
 from wav_files import tone, write_wav
@@ -149,3 +152,17 @@ def test_plans_say_which_layers_are_partly_float(cli, made: Path, tmp_path: Path
     assert load(tmp_path / "c.json")["float_gates"] == ["LSTM"]
     result = cli("inspect", tmp_path / "q.c8", "--json", tmp_path / "i.json")
     assert told in result.stdout and load(tmp_path / "i.json")["plan"]["float_gates"] == ["LSTM"]
+
+
+def test_a_fed_session_writes_into_arrays(made: Path) -> None:
+    """What a stream may ask of its runs, of a session that takes states as inputs."""
+    session = open_session(load_model(made / "net.onnx"))
+    runs = _Runs(session, {"state": "stateN"})
+    feeds = {"x": FRAMES[:1], "state": np.zeros((2, 1, UNITS), np.float32)}
+    wanted = runs.run(feeds)
+    once, twice = ([np.full_like(array, np.nan) for array in wanted] for _ in range(2))
+    runs.run_into(feeds, once)
+    runs.bound(feeds, twice)()
+    for want, one, other in zip(wanted, once, twice, strict=True):
+        np.testing.assert_array_equal(one, want)
+        np.testing.assert_array_equal(other, want)

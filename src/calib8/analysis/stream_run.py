@@ -21,6 +21,7 @@ from calib8.engine.plan import PlanState
 from calib8.errors import DataError
 from calib8.files import atomic_output, check_file
 from calib8.model.runtime import Session
+from calib8.session.bound import OneAtATime
 from calib8.session.streams import States, Stream, Streaming
 
 Array = npt.NDArray[Any]
@@ -37,10 +38,11 @@ class _Runs:
         return self._session.run(feeds)
 
     def run_into(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> None:
-        raise NotImplementedError  # frames are run one by one here
+        for array, result in zip(results, self.run(feeds), strict=True):
+            array[...] = result
 
-    def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Any:
-        raise NotImplementedError
+    def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
+        return OneAtATime(partial(self.run_into, feeds, results))
 
 
 class StreamRun:
