@@ -85,8 +85,7 @@ struct Lanes<16> {
   // Products of the even places, 64 bits; the odd places are moved there first.
   static Ints even_products(Ints a, Ints b) { return _mm_mul_epi32(a, b); }
   static Ints odd_to_even(Ints a) { return _mm_srli_epi64(a, 32); }
-  // Upper halves of the 64-bit numbers in two vectors: of `even` at the even places, of `odd` at the odd
-  // ones.
+  // Upper halves of the 64-bit numbers of two vectors: of `even` in even places, of `odd` in odd ones.
   static Ints upper_halves(Ints even, Ints odd) {
     return _mm_blend_epi32(_mm_shuffle_epi32(even, 0xF5), odd, 0xA);
   }

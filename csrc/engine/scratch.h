@@ -169,10 +169,27 @@ struct GroupScratch {
 };
 inline int64_t scratch_bytes(const GroupNorm& step) { return 28 * GroupScratch::places_of(step); }
 
+// Arrays one behind the other in the memory of a thread; without memory they are only counted.
+class SharesOfScratch {
+ public:
+  int64_t bytes() const { return used_; }
+
+ protected:
+  template <class T>
+  T* take(uint8_t* memory, int64_t count) {
+    const int64_t from = used_;
+    used_ += whole_vectors(count * static_cast<int64_t>(sizeof(T)));
+    return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + from);
+  }
+
+ private:
+  int64_t used_ = 0;
+};
+
 // Recurrent (recurrent/): samples that are taken through all steps together, and as many of their x_t as are
 // multiplied at once.
 constexpr int64_t kCellSamples = 4, kCellRows = 24;
-struct CellScratch {
+struct CellScratch : SharesOfScratch {
   int64_t row_bytes, state_bytes, lanes;  // of codes of x, of codes of h; numbers of all gates
   uint8_t *inputs, *states;               // codes [kCellRows], [kCellSamples]
   float* scales;                          // of the codes of x
@@ -197,28 +214,21 @@ struct CellScratch {
     more = take<float>(memory, kCellSamples * units_);
     row = take<float>(memory, longest_ + kMostLanes);
   }
-  int64_t bytes() const { return used_; }
   int64_t units() const { return units_; }  // with those that fill the last block
 
  private:
-  template <class T>
-  T* take(uint8_t* memory, int64_t count) {
-    const int64_t from = used_;
-    used_ += whole_vectors(count * static_cast<int64_t>(sizeof(T)));
-    return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + from);
-  }
-  int64_t units_, longest_, used_ = 0;
+  int64_t units_, longest_;
 };
 inline int64_t scratch_bytes(const Recurrent& step) { return CellScratch::bytes_of(step); }
 
 // IntegerLstm (recurrent/): likewise, with numbers of 16 bits.
-struct IntegerCellScratch {
+struct IntegerCellScratch : SharesOfScratch {
   int64_t row_bytes, state_bytes, hidden_bytes, words;
   uint8_t *inputs, *states, *hidden;  // stored codes [kCellRows], [kCellSamples], [kCellSamples]
   int16_t* sums;                      // of x: [kCellRows][kGates][words]
   int16_t *gates, *c, *tangent;       // [kCellSamples][kGates][words], [kCellSamples][words], [words]
 
-  static int64_t bytes_of(const IntegerLstm& step) { return IntegerCellScratch(step, nullptr).used_; }
+  static int64_t bytes_of(const IntegerLstm& step) { return IntegerCellScratch(step, nullptr).bytes(); }
   IntegerCellScratch(const IntegerLstm& step, uint8_t* memory)
       : row_bytes(whole_vectors(step.inputs)),
         state_bytes(whole_vectors(step.width)),
@@ -238,26 +248,17 @@ struct IntegerCellScratch {
   int16_t* gate_of(int64_t sample, int64_t gate) const {
     return gates + (sample * IntegerLstm::kGates + gate) * words;
   }
-
- private:
-  template <class T>
-  T* take(uint8_t* memory, int64_t count) {
-    const int64_t from = used_;
-    used_ += whole_vectors(count * static_cast<int64_t>(sizeof(T)));
-    return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + from);
-  }
-  int64_t used_ = 0;
 };
 inline int64_t scratch_bytes(const IntegerLstm& step) { return IntegerCellScratch::bytes_of(step); }
 
 // IntegerGru (recurrent/): likewise, h of 16 bits.
-struct IntegerGruScratch {
+struct IntegerGruScratch : SharesOfScratch {
   int64_t row_bytes, state_bytes, words;
   uint8_t *inputs, *states, *reset;  // stored codes [kCellRows], of h and of r·h [kCellSamples]
   int16_t* sums;                     // of x: [kCellRows][kGates][words]
   int16_t *gates, *h;                // [kCellSamples][kGates][words], [kCellSamples][words]
 
-  static int64_t bytes_of(const IntegerGru& step) { return IntegerGruScratch(step, nullptr).used_; }
+  static int64_t bytes_of(const IntegerGru& step) { return IntegerGruScratch(step, nullptr).bytes(); }
   IntegerGruScratch(const IntegerGru& step, uint8_t* memory)
       : row_bytes(whole_vectors(step.inputs)), state_bytes(whole_vectors(step.units)), words(step.words()) {
     inputs = take<uint8_t>(memory, kCellRows * row_bytes);
@@ -273,15 +274,6 @@ struct IntegerGruScratch {
   int16_t* gate_of(int64_t sample, int64_t gate) const {
     return gates + (sample * IntegerGru::kGates + gate) * words;
   }
-
- private:
-  template <class T>
-  T* take(uint8_t* memory, int64_t count) {
-    const int64_t from = used_;
-    used_ += whole_vectors(count * static_cast<int64_t>(sizeof(T)));
-    return memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + from);
-  }
-  int64_t used_ = 0;
 };
 inline int64_t scratch_bytes(const IntegerGru& step) { return IntegerGruScratch::bytes_of(step); }
 

@@ -100,6 +100,13 @@ inline void run_shape(Flow& flow, int64_t count) {
                            : run_table_flow<Shape, PlainSplitSteps, false>(flow);
   }
   if (ending == Ending::kSplitSigned) return run_flow<Shape, SignedSplitSteps, false>(flow);
+  if constexpr (Shape::kWidth == 1) {
+    if (ending == Ending::kSplitSides) return run_flow<Shape, SidedSplitSteps, false>(flow);
+  }
+  if (ending == Ending::kSplitCurve) {
+    return flow.tile.curve->whole ? run_few<Shape, WholeSplitCurveSteps, Last<false, false>>(flow)
+                                  : run_flow<Shape, AnySplitCurveSteps, false>(flow);
+  }
   if (ending == Ending::kSplitSumLeft) return run_flow<Shape, SplitLeftSumSteps, false>(flow);
   if (ending == Ending::kSplitSumRight) return run_flow<Shape, SplitRightSumSteps, false>(flow);
   if (ending == Ending::kTwoSided) return run_flow<Shape, TwoSidedSteps, false>(flow);

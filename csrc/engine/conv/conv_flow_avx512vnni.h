@@ -41,6 +41,12 @@ using AnyCurveSteps = CurveSteps<width, false>;
 template <int width>
 using WholeCurveSteps = CurveSteps<width, true>;
 template <int width>
+using SidedSplitSteps = SplitSidesSteps;
+template <int width>
+using AnySplitCurveSteps = SplitCurveSteps<false>;
+template <int width>
+using WholeSplitCurveSteps = SplitCurveSteps<true>;
+template <int width>
 using PlainSplitSteps = SplitSteps<width, false>;
 template <int width>
 using SignedSplitSteps = SplitSteps<width, true>;

@@ -231,10 +231,16 @@ inline bool flows_through_table(Ending ending) {
          ending == Ending::kSplit;
 }
 
+// Two factors in two parts each are loaded for every pixel, unless several of a narrow panel end together.
+inline bool flows_to_codes(Ending ending, int64_t width) {
+  return ending != Ending::kSums && ending < Ending::kSingleCurve &&
+         (ending != Ending::kSplitSides || width == 1);
+}
+
 // A shallow layer whose codes go from registers to the output.
 inline bool flows(const Conv& step, const Panel& panel, Way way, Block block) {
-  const bool taken = step.table >= 0 ? flows_through_table(way.ending)
-                                     : way.ending != Ending::kSums && way.ending < Ending::kSingleCurve;
+  const bool taken =
+      step.table >= 0 ? flows_through_table(way.ending) : flows_to_codes(way.ending, panel.width);
   return way.direct() && taken && block.count >= kLeastFlow &&
          step.taps * step.depth / 4 <= kShallow[panel.width];
 }

@@ -28,12 +28,12 @@ enum class Ending : int64_t {
   kTwoSided,     // kFloat with other factors below 0
   kCurve,        // float32 factors, then a curve
   kWholeCurve,   // … whose segments are all of 16 bits
+  kSplitSides,   // FixedRescale with SplitFactors, other ones below 0
+  kSplitCurve,   // FixedRescale with SplitFactors, then a curve
   kSingleCurve,  // FixedRescale, then a curve
   kDoubleCurve,
   kSingleSides,  // FixedRescale with other factors below 0
   kDoubleSides,
-  kSplitSides,  // … with SplitFactors
-  kSplitCurve,  // FixedRescale with SplitFactors, then a curve
 };
 
 // Constants of FixedRescale for 16 channels: even and odd channels apart, as vpmuldq takes them.

@@ -70,6 +70,50 @@ struct SplitSteps : PlainSteps {
   CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
 };
 
+// SplitFactors of 16 channels.
+struct SplitColumn {
+  __m512 high, low, nudge;
+  [[gnu::always_inline]] SplitColumn(const float* highs, const float* lows, const float* nudges, int64_t j)
+      : high(_mm512_loadu_ps(highs + 16 * j)),
+        low(_mm512_loadu_ps(lows + 16 * j)),
+        nudge(_mm512_loadu_ps(nudges + 16 * j)) {}
+};
+
+// … with other ones below 0.
+[[gnu::always_inline]] inline __m512i multiplied_sides(__m512i acc, const SplitColumn& split,
+                                                       const SplitColumn& other) {
+  const __mmask16 below = _mm512_movepi32_mask(acc);
+  return multiplied_split<false>(acc, _mm512_mask_blend_ps(below, split.high, other.high),
+                                 _mm512_mask_blend_ps(below, split.low, other.low),
+                                 _mm512_mask_blend_ps(below, split.nudge, other.nudge));
+}
+
+// Twice the whole numbers, by the factors of either side of 0.
+struct SplitSidesSteps : PlainSteps {
+  static constexpr bool kTwice = true;
+  const Tile& tile;
+
+  explicit SplitSidesSteps(const Tile& t) : tile(t) {}
+  CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
+    return multiplied_sides(acc, SplitColumn(tile.factor, tile.low_factor, tile.nudge, j),
+                            SplitColumn(tile.negative, tile.negative_low, tile.negative_nudge, j));
+  }
+};
+
+// Steps of a curve, by SplitFactors.
+template <bool whole>
+struct SplitCurveSteps : PlainSteps {
+  static constexpr bool kCurve = true, kWhole = whole;
+  const Tile& tile;
+
+  explicit SplitCurveSteps(const Tile& t) : tile(t) {}
+  CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
+    const SplitColumn split(tile.factor, tile.low_factor, tile.nudge, j);
+    return split_step(acc, split.high, split.low, split.nudge);
+  }
+  CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
+};
+
 template <int width, bool right, bool split>
 struct SumSteps : PlainSteps {
   const Tile& tile;

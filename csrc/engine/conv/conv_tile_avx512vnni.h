@@ -58,15 +58,6 @@ template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
   });
 }
 
-// SplitFactors of 16 channels.
-struct SplitColumn {
-  __m512 high, low, nudge;
-  [[gnu::always_inline]] SplitColumn(const float* highs, const float* lows, const float* nudges, int64_t j)
-      : high(_mm512_loadu_ps(highs + 16 * j)),
-        low(_mm512_loadu_ps(lows + 16 * j)),
-        nudge(_mm512_loadu_ps(nudges + 16 * j)) {}
-};
-
 template <bool with_sign, int mr, int width>
 [[gnu::always_inline]] inline void multiply_split(const Tile& tile, __m512i (&acc)[mr][width]) {
   repeat<width>([&](auto j) CALIB8_INLINE {
@@ -93,12 +84,7 @@ template <int mr, int width>
   repeat<width>([&](auto j) CALIB8_INLINE {
     const SplitColumn split(tile.factor, tile.low_factor, tile.nudge, j);
     const SplitColumn other(tile.negative, tile.negative_low, tile.negative_nudge, j);
-    repeat<mr>([&](auto i) CALIB8_INLINE {
-      const __mmask16 below = _mm512_movepi32_mask(acc[i][j]);
-      acc[i][j] = multiplied_split<false>(acc[i][j], _mm512_mask_blend_ps(below, split.high, other.high),
-                                          _mm512_mask_blend_ps(below, split.low, other.low),
-                                          _mm512_mask_blend_ps(below, split.nudge, other.nudge));
-    });
+    repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = multiplied_sides(acc[i][j], split, other); });
   });
 }
 
@@ -110,6 +96,17 @@ template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
       const __m512i above = multiplied(acc[i][j], tile.fixed[j]);
       const __m512i below = multiplied(acc[i][j], tile.negative_fixed[j]);
       acc[i][j] = _mm512_mask_mov_epi32(above, _mm512_movepi32_mask(acc[i][j]), below);
+    });
+  });
+}
+
+// float32 factors, to the steps of a curve: before its segments take the registers of the factors.
+template <int mr, int width>
+[[gnu::always_inline]] inline void float_to_steps(const Tile& tile, __m512i (&acc)[mr][width]) {
+  repeat<width>([&](auto j) CALIB8_INLINE {
+    const __m512 factor = _mm512_loadu_ps(tile.factor + 16 * j);
+    repeat<mr>([&](auto i) CALIB8_INLINE {
+      acc[i][j] = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc[i][j]), factor));
     });
   });
 }
@@ -137,9 +134,9 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
     case Ending::kTwoSided:
       return store_rows<TwoSidedSteps<width>, Shift::kAdded, true>(tile, acc);
     case Ending::kCurve:
-      return store_rows<CurveSteps<width, false>, Shift::kNone, true>(tile, acc);
     case Ending::kWholeCurve:
-      return store_rows<CurveSteps<width, true>, Shift::kNone, true>(tile, acc);
+      float_to_steps(tile, acc);
+      return store_curve<mr, width>(tile, acc);
     case Ending::kSingleSides:
       multiply_sides<multiplied_single>(tile, acc);
       return store_rows<WholeSteps, Shift::kAdded, true>(tile, acc);
