@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 FLAGS: Final[Mapping[str, str]] = {
@@ -130,6 +129,8 @@ def nearest(given: object, known: Iterable[str]) -> str | None:
         given: of any type.
         known: all of them.
     """
+    from difflib import get_close_matches  # only for what is wrong
+
     plain = {name.lower().replace("_", "-"): name for name in known}
     asked = given.strip().lower().replace("_", "-") if isinstance(given, str) else ""
     near = [OTHER_NAMES[asked]] if asked in OTHER_NAMES else get_close_matches(asked, plain, 1, 0.7)

@@ -13,17 +13,21 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-ROOT: Final = Path("/")
-"""Where ``proc`` and ``sys`` lie."""
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Folder = str | Path
+
+ROOT: Final = ""
+"""Where ``proc`` and ``sys`` lie, as a text: sessions start without pathlib."""
 
 MOST_THREADS: Final = 256
 """That share a step in calib8's engine; also what a benchmark gives to other runtimes."""
 
 
-def usable_cores(root: Path = ROOT) -> int:
+def usable_cores(root: Folder = ROOT) -> int:
     """Processor cores that this process may use at once, by its affinity and its CPU quota.
 
     Args:
@@ -42,7 +46,7 @@ def allowed_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def cpu_quota(root: Path = ROOT) -> float | None:
+def cpu_quota(root: Folder = ROOT) -> float | None:
     """Cores' worth of time that control groups (version 1 or 2) leave to this process; None: all of it.
 
     The smallest limit counts, of the group that the process is in and of those around it.
@@ -54,29 +58,29 @@ def cpu_quota(root: Path = ROOT) -> float | None:
     return min(limits, default=None)
 
 
-def _groups(root: Path) -> Iterator[Path]:
+def _groups(root: Folder) -> Iterator[str]:
     """Folders of the groups, from the outermost one on; those that a container does not see do not exist."""
-    for line in system_text(root / "proc" / "self" / "cgroup").splitlines():
+    for line in system_text(f"{root}/proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         mounts = ("", "unified") if not controllers else ("cpu", controllers)
         if controllers and "cpu" not in controllers.split(","):
             continue
         for mount in mounts:
-            group = root / "sys" / "fs" / "cgroup" / mount
+            group = f"{root}/sys/fs/cgroup/{mount}"
             yield group
-            for part in PurePosixPath(path).parts:
-                if part not in ("/", ".."):  # ".." leads out of what a container sees
-                    group = group / part
+            for part in path.split("/"):
+                if part not in ("", ".", ".."):  # ".." leads out of what a container sees
+                    group = f"{group}/{part}"
                     yield group
 
 
-def _limit(group: Path) -> float | None:
+def _limit(group: str) -> float | None:
     """The limit of one group, in cores."""
-    words = system_text(group / "cpu.max").split()
+    words = system_text(f"{group}/cpu.max").split()
     if not words:
         words = [
-            system_text(group / "cpu.cfs_quota_us").strip(),
-            system_text(group / "cpu.cfs_period_us").strip(),
+            system_text(f"{group}/cpu.cfs_quota_us").strip(),
+            system_text(f"{group}/cpu.cfs_period_us").strip(),
         ]
     if len(words) != 2 or not all(word.isascii() and word.isdigit() for word in words):
         return None  # "max", or -1
@@ -84,9 +88,10 @@ def _limit(group: Path) -> float | None:
     return quota / period if period > 0 else None
 
 
-def system_text(path: Path) -> str:
+def system_text(path: Folder) -> str:
     """What a file of the system holds; nothing where there is none."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - see ROOT
+            return file.read()
     except OSError:
         return ""

@@ -51,6 +51,7 @@ session = calib8.InferenceSession(sys.argv[1])
 [result] = session.run(None, {"x": np.zeros((2, 9, 8, 4), np.uint8)})
 assert result.shape == (2, 5, 6, 6)
 heavy = ["onnx", "onnx_ir", "onnxruntime", "onnxscript", "google", "PIL", "importlib.metadata", "tempfile"]
+heavy += ["pathlib", "hashlib", "difflib", "heapq"]
 heavy += ["calib8.program", "calib8.model", "calib8.engine.steps", "calib8.engine.compile"]
 print([name for name in heavy if name in sys.modules])
 """

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calib8.processors import ROOT, allowed_cores, cpu_quota, system_text, threads_for
+
+if TYPE_CHECKING:
+    from calib8.processors import Folder
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Processor:
         return tuple(found)
 
 
-def processor_here(root: Path = ROOT) -> Processor:
+def processor_here(root: Folder = ROOT) -> Processor:
     """What this process sees.
 
     Args:
@@ -55,8 +58,8 @@ def processor_here(root: Path = ROOT) -> Processor:
     return Processor(name, machine, os.cpu_count() or 1, allowed_cores(), cpu_quota(root))
 
 
-def _model_name(root: Path) -> str:
-    for line in system_text(root / "proc" / "cpuinfo").splitlines():
+def _model_name(root: Folder) -> str:
+    for line in system_text(f"{root}/proc/cpuinfo").splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "model name":
             return value.strip()

@@ -12,7 +12,6 @@ from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
 from calib8.errors import UsageError
 from calib8.forks import whole_imports
 from calib8.parameters import parameter
-from calib8.session.kept_plans import KeptPlans, kept_plans
 from calib8.session.ports import Shapes, is_static
 from calib8.session.prepared import Opened, opened_plan, refuse_outputs
 from calib8.tensors import check_states
@@ -22,6 +21,7 @@ if TYPE_CHECKING:  # a plan is opened without what reads models
 
     from calib8.data.preprocess import Preprocess
     from calib8.program.program import Program
+    from calib8.session.kept_plans import KeptPlans
 
     Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program | Plan
 
@@ -59,7 +59,7 @@ def opened_model(
         return _with_states(opened if pixels is None else _with_pixels(opened, pixels), state)
 
     asked = (profile, integer_only, outputs, pixels, *(() if state is None else (sorted(state.items()),)))
-    kept = kept_plans(model, asked) if keeps else None
+    kept = _kept(model, asked) if keeps else None
     if kept is None:
         return read(model), None
     known = kept.opened(read)
@@ -70,6 +70,14 @@ def opened_model(
         return opened, None
     fixed = all(map(is_static, opened.inputs))
     return (kept.lowered_once(opened, read) if fixed else opened), kept
+
+
+def _kept(model: object, asked: tuple[object, ...]) -> KeptPlans | None:
+    """What is kept of a model, see ``kept_plans``."""
+    with whole_imports():
+        from calib8.session.kept_plans import kept_plans  # hashes: a plan is opened without them
+
+    return kept_plans(model, asked)
 
 
 def _listed(names: Sequence[str] | None) -> Sequence[str] | None:
