@@ -1,17 +1,25 @@
 """Times layers with a function behind them: a clamp, a table behind their codes, a curve, two-sided factors.
 
-    python benchmarks/functions.py --isa avx2 --profile single
+    python benchmarks/functions.py --isa avx2 --profile single [--earlier TREE]
 
 The four forms of every layer run in turns, and the medians of their times are compared: SiLU as a table (the
 form of a graph with Q and DQ between layer and function) and as a curve of the sums, Relu as the clamp,
-LeakyReLU as factors of either side. × is the time of a form by that of the table.
+LeakyReLU as factors of either side. × is the time of a form by that of the table. TREE is a checkout of an
+earlier commit with its native core in ``src/calib8``, in a process of its own: its table runs in turns with
+the forms of this one, and × is then the time by that table.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +27,7 @@ import numpy as np
 from calib8.engine.compile import compile_program
 from calib8.engine.run import Engine
 from calib8.program import instructions as op
-from calib8.program.program import Port, Program
-from calib8.program.rounding.segments import LayerSums, curve_rescale
-from calib8.program.rounding.two_sided import two_sided_rescale
+from calib8.program.program import Port, Program, Slot
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
 from kernels import codes, rescale
@@ -55,6 +61,9 @@ SHAPES: Final = (
     Shape(1, 512, 512),
 )
 FORMS: Final = ("clamp", "table", "curve", "two-sided")
+TURNS: Final = 9
+"""Turns that an earlier state and this one take."""
+
 SCALE: Final = 0.05
 MOVES: Final = ("copy", "fill_halo", "wide_fill_halo")
 """Steps that the borders of a program need, and no layer."""
@@ -107,12 +116,21 @@ def with_function(program: Program, form: str) -> Program:
             instructions=(step, lookup),
             outputs=(Port("out", 2),),
         )
-    if form == "curve":
-        rule: Any = curve_rescale(program.profile, silu, LayerSums(SCALE, scales, 1000.0), output, 0, 255)
-    else:
-        rule = two_sided_rescale(program.profile, SCALE, scales, np.array([0.1], np.float32), SCALE)
-    assert rule is not None
+    rule = _rule(form, program.profile, scales, output)
     return replace(program, slots=(x, output), instructions=(replace(step, rescale=rule),))
+
+
+def _rule(form: str, profile: Profile, scales: Any, output: Slot) -> Any:
+    """What rescales the sums and applies the function; an earlier state may have no such rules."""
+    if form == "two-sided":
+        from calib8.program.rounding.two_sided import two_sided_rescale
+
+        return two_sided_rescale(profile, SCALE, scales, np.array([0.1], np.float32), SCALE)
+    from calib8.program.rounding.segments import LayerSums, curve_rescale
+
+    rule = curve_rescale(profile, silu, LayerSums(SCALE, scales, 1000.0), output, 0, 255)
+    assert rule is not None
+    return rule
 
 
 def silu(x: Any) -> Any:
@@ -132,6 +150,49 @@ def medians(engines: Sequence[Engine], feeds: Sequence[Any], rounds: int) -> lis
     return [float(np.median(taken)) / 1e3 for taken in times]
 
 
+def timed(
+    shape: Shape, forms: Sequence[str], profile: Profile, isa: str | None
+) -> Callable[[int], list[float]]:
+    """What runs the forms of a layer so many rounds and gives their medians, in µs."""
+    programs = [with_function(layer(shape, profile), form) for form in forms]
+    for program in programs:
+        verify(program)
+    engines = [Engine(compile_program(program), threads=1, isa=isa) for program in programs]
+    port = programs[0].slots[0]
+    feeds = {"x": np.random.default_rng(1).integers(0, 256, port.shape).astype(np.uint8)}
+    medians(engines, [feeds] * len(engines), 5)
+    return partial(medians, engines, [feeds] * len(engines))
+
+
+def earlier_table(server: subprocess.Popen[str], rounds: int) -> float:
+    """The median of the table in an earlier state, of the layer that its process has come to."""
+    assert server.stdin is not None and server.stdout is not None
+    server.stdin.write(f"{rounds}\n")
+    server.stdin.flush()
+    return float(json.loads(server.stdout.readline()))
+
+
+def serve(profile: Profile, isa: str | None) -> None:
+    """The earlier state: times the table for every line that holds a number of rounds; 0: the next layer."""
+    shapes = iter(SHAPES)
+    rounds_of = timed(next(shapes), ("table",), profile, isa)
+    for line in sys.stdin:
+        if int(line) == 0:
+            rounds_of = timed(next(shapes), ("table",), profile, isa)
+        print(rounds_of(max(int(line), 1))[0], flush=True)
+
+
+def beside(
+    shape: Shape, server: subprocess.Popen[str], profile: Profile, isa: str | None, rounds: int
+) -> tuple[float, list[float]]:
+    """Medians of the earlier table and of all forms, in turns."""
+    rounds_of = timed(shape, FORMS, profile, isa)
+    each = max(1, rounds // TURNS)
+    turns = [(earlier_table(server, each), rounds_of(each)) for _ in range(TURNS)]
+    before, now = zip(*turns, strict=True)
+    return float(np.median(before)), [float(time) for time in np.median(now, axis=0)]
+
+
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(
@@ -140,19 +201,36 @@ def main() -> None:
     parser.add_argument("--profile", choices=PROFILES, default="onnx")
     parser.add_argument("--isa")
     parser.add_argument("--rounds", type=int, default=60)
-    arguments = parser.parse_args()
-    print(f"{'layer':32}" + "".join(f"{form:>12}    × " for form in FORMS))
-    for shape in SHAPES:
-        programs = [with_function(layer(shape, arguments.profile), form) for form in FORMS]
-        for program in programs:
-            verify(program)
-        engines = [Engine(compile_program(program), threads=1, isa=arguments.isa) for program in programs]
-        port = programs[0].slots[0]
-        feeds = {"x": np.random.default_rng(1).integers(0, 256, port.shape).astype(np.uint8)}
-        medians(engines, [feeds] * len(engines), 5)
-        taken = medians(engines, [feeds] * len(engines), arguments.rounds)
-        table = taken[FORMS.index("table")]
-        print(f"{shape!s:32}" + "".join(f"{time:9.1f} µs {time / table:5.2f}" for time in taken))
+    parser.add_argument("--earlier", type=Path)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.serve:
+        serve(chosen.profile, chosen.isa)
+        return
+    server = None if chosen.earlier is None else started(chosen.earlier, chosen.profile, chosen.isa)
+    first = [] if server is None else ["earlier"]
+    print(f"{'layer':32}" + "".join(f"{form:>12}    × " for form in (*first, *FORMS)))
+    for place, shape in enumerate(SHAPES):
+        if server is None:
+            taken = timed(shape, FORMS, chosen.profile, chosen.isa)(chosen.rounds)
+            table, shown = taken[FORMS.index("table")], taken
+        else:
+            if place:
+                earlier_table(server, 0)
+            table, taken = beside(shape, server, chosen.profile, chosen.isa, chosen.rounds)
+            shown = [table, *taken]
+        print(f"{shape!s:32}" + "".join(f"{time:9.1f} µs {time / table:5.2f}" for time in shown))
+
+
+def started(tree: Path, profile: str, isa: str | None) -> subprocess.Popen[str]:
+    """The process of an earlier state."""
+    path = os.pathsep.join([str(tree / "src"), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, __file__, "--serve", "--profile", profile]
+    command += [] if isa is None else ["--isa", isa]
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
 
 
 if __name__ == "__main__":
