@@ -1,13 +1,15 @@
 """An earlier state of calib8 beside this one: `quantize`, and the first result of a process.
 
     python benchmarks/earlier.py DATA TREE [--models mobilenet_v2,…] [--nncf PYTHON] [--rounds 5]
-                                 [--json FILE]
+                                 [--engine FOLDER --networks resnet50,…] [--json FILE]
 
 TREE is a checkout of the earlier commit with its native core in ``src/calib8``. Each network is quantized by
 both states, by ONNX Runtime's tool and by NNCF (``--nncf`` is the Python of an environment that has it), each
 in a process of its own with the same at most 100 samples and two threads, one behind the other; all results
 are judged by this state on the evaluation samples. ``--models ""`` leaves that table out. Then ResNet-50 is
 started by both, in turns with ONNX Runtime. DATA holds the models and images that ``models.json`` names.
+``--engine`` runs NAME.int8.onnx of FOLDER, as ``engine.py`` takes them, in the engines of both states instead of
+all this, in turns, with one thread and with two.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import Any
 import repair
 from accuracy_tables import FLOAT
 from cold_start import COMMON, PROCESSES, REPORT, cold_start_rows, started, summary
-from engine import names, write
+from engine import INT8, names, write
 from methods import opened
 from quantized import quantized
 from repair_tables import repair_rows
@@ -38,11 +40,32 @@ EFFORTS = ("fast", "balanced")
 EARLIER = "earlier "
 HERE = Path(__file__).parent
 STARTED = "resnet50"
+TURNS = 2
 SAVE = """
 import sys
 from calib8 import InferenceSession
 InferenceSession(sys.argv[1]).save(sys.argv[2])
 """
+
+SPEED = """
+import json, sys, time
+import numpy as np
+from calib8 import InferenceSession
+for threads in (1, 2):
+    session = InferenceSession(sys.argv[1], threads=threads)
+    port = session.get_inputs()[0]
+    shape = [size if isinstance(size, int) else 1 for size in port.shape]
+    feeds = {port.name: np.random.default_rng(0).standard_normal(shape).astype(np.float32)}
+    for _ in range(3):
+        session.run(None, feeds)
+    taken, start = [], time.perf_counter()
+    while len(taken) < 20 or time.perf_counter() - start < 0.5:
+        before = time.perf_counter()
+        session.run(None, feeds)
+        taken.append(time.perf_counter() - before)
+    print(json.dumps([1e3 * min(taken), 1e3 * float(np.median(taken))]))
+"""
+"""Prints the fastest and the median run of a model, in ms, with one thread and with two."""
 
 
 def of(tree: Path) -> Mapping[str, str]:
@@ -134,8 +157,44 @@ def starts(tree: Path, folder: Path, rounds: int) -> list[dict[str, Any]]:
     return [{"what": name, **summary(times[1:])} for name, times in found.items()]
 
 
+def speeds(tree: Path, model: Path, turns: int) -> dict[str, list[list[float]]]:
+    """State → by number of threads: the fastest run and the smallest median of all turns, in ms."""
+    found: dict[str, list[Any]] = {EARLIER: [], "": []}
+    for _ in range(turns):
+        for state, place in ((EARLIER, tree), ("", HERE.parent)):
+            command = [sys.executable, "-c", SPEED, str(model)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True, env=of(place))
+            found[state].append([json.loads(line) for line in done.stdout.splitlines()])
+    return {
+        state: [[min(times) for times in zip(*runs, strict=True)] for runs in zip(*all_turns, strict=True)]
+        for state, all_turns in found.items()
+    }
+
+
+def speed_rows(name: str, found: Mapping[str, list[list[float]]]) -> list[str]:
+    """A row for every number of threads."""
+    rows = []
+    for threads, (before, now) in enumerate(zip(found[EARLIER], found[""], strict=True), 1):
+        times = " | ".join(f"{fastest:.2f} ({median:.2f})" for fastest, median in (before, now))
+        ratios = " | ".join(f"{old / new:.2f}" for old, new in zip(before, now, strict=True))
+        rows.append(f"| {name} | {threads} | {times} | {ratios} |")
+    return rows
+
+
+def print_speeds(chosen: argparse.Namespace) -> None:
+    """The table of the engines."""
+    print("| network | threads | earlier, ms | now, ms | earlier / now, fastest | median |")
+    print("|---|---|---|---|---|---|")
+    for name in chosen.networks:
+        found = speeds(chosen.tree, chosen.engine / (name + INT8), TURNS)
+        print("\n".join(speed_rows(name, found)), flush=True)
+
+
 def main() -> None:
     chosen = arguments()
+    if chosen.engine is not None:
+        print_speeds(chosen)
+        return
     document: dict[str, Any] = {"machine": machine([1, 2]), "repair": {"records": []}}
     with tempfile.TemporaryDirectory() as folder:
         document["cold_start"] = starts(chosen.tree, Path(folder), chosen.rounds)
@@ -156,6 +215,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--models", type=names, default=list(NETWORKS))
     parser.add_argument("--nncf", help="Python of an environment that has NNCF")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--engine", type=Path)
+    parser.add_argument("--networks", type=names, default=["resnet50", "mobilenet_v2"])
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
