@@ -8,8 +8,8 @@ both states, by ONNX Runtime's tool and by NNCF (``--nncf`` is the Python of an 
 in a process of its own with the same at most 100 samples and two threads, one behind the other; all results
 are judged by this state on the evaluation samples. ``--models ""`` leaves that table out. Then ResNet-50 is
 started by both, in turns with ONNX Runtime. DATA holds the models and images that ``models.json`` names.
-``--engine`` runs NAME.int8.onnx of FOLDER, as ``engine.py`` takes them, in the engines of both states instead of
-all this, in turns, with one thread and with two.
+``--engine`` runs NAME.int8.onnx of FOLDER, as ``engine.py`` takes them, in the engines of both states instead
+of all this, in turns, with one thread and with two.
 """
 
 from __future__ import annotations
