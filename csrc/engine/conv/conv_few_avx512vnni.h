@@ -59,10 +59,10 @@ class FewTurns {
 };
 
 // Whether sums, constants and what is read fit into the registers without a loop around them. Factors in two
-// parts leave too few.
+// parts leave too few, but for a curve behind 16 channels.
 template <class Shape, class Steps, class Last>
-constexpr bool kFits =
-    !Steps::kTwice && (Shape::kSpareVectors || Steps::kCurve || (Last::plain && !Last::looked_up));
+constexpr bool kFits = !Steps::kTwice && (!Steps::kSplit || Shape::kWidth == 1) &&
+                       (Shape::kSpareVectors || Steps::kCurve || (Last::plain && !Last::looked_up));
 
 // All tiles of a layer; without loops those of 16, 24, 32 or 40 channels and 3×3 kernels over three.
 template <class Shape, template <int> class Steps, class Last>

@@ -13,7 +13,7 @@ namespace {  // NOLINT: internal linkage is the point
 // Ways from sums to whole numbers, 16 channels at a time: channels 16·j … of pixel i.
 // Most have what is in these: words of 16 bits are whole numbers without their zero point.
 struct PlainSteps {
-  static constexpr bool kTwice = false, kCurve = false, kWhole = false;
+  static constexpr bool kTwice = false, kCurve = false, kWhole = false, kSplit = false;
 };
 
 template <int width>
@@ -103,7 +103,7 @@ struct SplitSidesSteps : PlainSteps {
 // Steps of a curve, by SplitFactors.
 template <bool whole>
 struct SplitCurveSteps : PlainSteps {
-  static constexpr bool kCurve = true, kWhole = whole;
+  static constexpr bool kCurve = true, kWhole = whole, kSplit = true;
   const Tile& tile;
 
   explicit SplitCurveSteps(const Tile& t) : tile(t) {}
