@@ -168,7 +168,7 @@ def _run(build: Path, model: Path, inputs: np.ndarray[Any, Any], dtype: str) -> 
 def table(found: Sequence[Row]) -> str:
     """Markdown."""
     lines = [
-        "| network | INT8 by | FP32 top-1 | INT8 top-1 | agreement | SQNR dB | images | in Tengine | differing |",
+        "| network | INT8 by | FP32 top-1 | INT8 top-1 | agreement | SQNR dB | images | proven | differing |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found:
