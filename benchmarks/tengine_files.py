@@ -53,6 +53,9 @@ def rows(name: str, recipe: dict[str, Any], options: argparse.Namespace, folder:
     exact = np.stack([session.run({specs[0].name: one})[0].reshape(-1) for one in images])
     there = run_apart(options.tengine, exported, images, "float32")
     for made, path in (("convert_tool", theirs), ("calib8", exported)):
+        if path is None:
+            yield f"| {name} | {made}: crashes |" + " |" * (4 + len(options.algorithms))
+            continue
         graph = read_tmfile(path)
         again = folder / f"{path.stem}.again.tmfile"
         write_tmfile(graph, again)

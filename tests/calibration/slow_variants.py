@@ -86,11 +86,13 @@ def tengine(histogram: list[int], kept: int, levels: int) -> float:
     return float(result)
 
 
-def fused(a: np.float32 | float, b: np.float32 | float, c: np.float32) -> np.float32:
+def fused(a: np.float32, b: np.float32 | float, c: np.float32) -> np.float32:
     """a · b + c, in float32 rounded once; in float64 first where b is one."""
+    if b == 1.0:
+        return np.float32(a + c)
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     near = np.float32(float(exact))
-    if isinstance(b, float):
+    if type(b) is float:
         return near
     around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
     return min(around, key=lambda one: (abs(Fraction(float(one)) - exact), int(one.view(np.int32)) & 1))
