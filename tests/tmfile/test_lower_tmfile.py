@@ -176,8 +176,9 @@ def test_the_lowest_code_of_an_input_is_no_code_of_a_result() -> None:
     assert run(joined, *arrays)[0].min() >= -127
 
 
-def test_concat_rescales_constants_as_it_does_tensors() -> None:
-    graph = OPERATORS["Concat with a constant"](np.random.default_rng(5))
+@pytest.mark.parametrize("name", ["Concat with a constant", "Concat with zeros"])
+def test_concat_rescales_constants_as_it_does_tensors(name: str) -> None:
+    graph = OPERATORS[name](np.random.default_rng(5))
     stored = next(tensor.data for tensor in graph.tensors if tensor.name == "first")
     image = np.random.default_rng(6).integers(-127, 128, (1, 3, 4, 5)).astype(np.int8)
     found = run(lower_tmfile(graph), image)[0]

@@ -115,7 +115,7 @@ def concat(builder: Builder, node: Node) -> None:
 def _joined(builder: Builder, node: Node, place: int, scale: float) -> int:
     """A slot with the codes that Concat makes of a tensor."""
     tensor = builder.tensor(place)
-    if tensor.role == "const" and is_codes(tensor):
+    if tensor.role == "const" and tensor.data is not None and (is_codes(tensor) or not tensor.data.any()):
         return _fixed(builder, node, place, scale)
     source = builder.number(place)
     x = builder.slots[source]
@@ -124,11 +124,12 @@ def _joined(builder: Builder, node: Node, place: int, scale: float) -> int:
 
 
 def _fixed(builder: Builder, node: Node, place: int, scale: float) -> int:
-    """A slot with what Concat makes of a constant in codes."""
-    meaning, codes = builder.tensor(place).quantization, builder.constant(place, "int8")
-    assert meaning is not None
-    table = joined_table(meaning.scales[0] / np.float32(scale))
-    values = table[codes.astype(np.int64) - LOWEST]
+    """A slot with what Concat makes of a constant in codes, or of floats that are 0: so are their bytes."""
+    meaning, data = builder.tensor(place).quantization, builder.tensor(place).data
+    assert data is not None
+    values = np.zeros(data.shape, np.int8)
+    if meaning is not None and data.dtype == np.int8:
+        values = joined_table(meaning.scales[0] / np.float32(scale))[data.astype(np.int64) - LOWEST]
     if values.ndim == 4:
         values = np.ascontiguousarray(values.transpose(TO_NHWC))
     slot = Slot(builder.title(place), values.shape, "int8", np.array([scale], np.float32))
