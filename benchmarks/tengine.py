@@ -31,6 +31,7 @@ from calib8.analysis.model_bytes import model_bytes_on_disk
 from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.delivery.exporting import export
+from calib8.errors import Calib8Error
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.pipeline import quantize
@@ -55,7 +56,8 @@ class Row:
         bytes: of the file.
         judged: images.
         proven: of them, those that Tengine's runtime ran.
-        differing: codes of their outputs that calib8's engine gives otherwise.
+        differing: codes of their outputs that calib8's engine gives otherwise; None where it refuses the
+            model, as one with scales of 0: then these images alone are judged.
     """
 
     network: str
@@ -67,7 +69,7 @@ class Row:
     bytes: int
     judged: int
     proven: int
-    differing: int
+    differing: int | None
 
 
 @dataclass(frozen=True)
@@ -134,22 +136,31 @@ def judged(name: str, made: str, model: Path, judging: Judging, build: Path) -> 
         scales.append(float(quantization.scales[0]))
     fed = np.clip(np.rint(judging.inputs / np.float32(scales[0])), -127, 127).astype(np.int8)
     there = run_apart(build, model, fed[: judging.proven], "int8")
-    session = InferenceSession(model, threads=1)
-    port = session.inputs[0].name
-    here = np.stack([session.run(None, {port: one})[0].reshape(-1) for one in fed])
-    differing = int((here[: judging.proven] != there).sum())
-    found = np.concatenate([there, here[judging.proven :]]).astype(np.float64) * scales[1]
-    same = found.argmax(1) == judging.floats.argmax(1)
-    noise = ((found - judging.floats) ** 2).sum()
+    here = _in_engine(model, fed)
+    differing = None if here is None else int((here[: judging.proven] != there).sum())
+    codes = there if here is None else np.concatenate([there, here[judging.proven :]])
+    found, floats = codes.astype(np.float64) * scales[1], judging.floats[: len(codes)]
+    same = found.argmax(1) == floats.argmax(1)
+    noise = ((found - floats) ** 2).sum()
     return Row(
-        name, made, _top1(judging.floats, judging.labels), _top1(found, judging.labels), float(same.mean()),
-        float(10 * np.log10((judging.floats**2).sum() / noise)), model_bytes_on_disk(model), len(found),
+        name, made, _top1(floats, judging.labels), _top1(found, judging.labels), float(same.mean()),
+        float(10 * np.log10((floats**2).sum() / noise)), model_bytes_on_disk(model), len(found),
         judging.proven, differing,
     )  # fmt: skip
 
 
+def _in_engine(model: Path, fed: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Codes of the first output, flat; None for a model that calib8 refuses."""
+    try:
+        session = InferenceSession(model, threads=1)
+    except Calib8Error:
+        return None
+    port = session.inputs[0].name
+    return np.stack([session.run(None, {port: one})[0].reshape(-1) for one in fed])
+
+
 def _top1(scores: np.ndarray[Any, Any], labels: Sequence[int | None]) -> float | None:
-    known = [(place, label) for place, label in enumerate(labels) if label is not None]
+    known = [(place, label) for place, label in enumerate(labels[: len(scores)]) if label is not None]
     if not known:
         return None
     return float(np.mean([scores[place].argmax() == label for place, label in known]))
@@ -174,7 +185,8 @@ def table(found: Sequence[Row]) -> str:
     for row in found:
         cells = [
             row.network, row.made, _percent(row.top1_fp32), _percent(row.top1), _percent(row.agreement),
-            f"{row.sqnr_db:.2f}", str(row.judged), str(row.proven), str(row.differing),
+            f"{row.sqnr_db:.2f}", str(row.judged), str(row.proven),
+            "–" if row.differing is None else str(row.differing),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
