@@ -1,11 +1,14 @@
 """Int8 tmfiles of calib8 and of Tengine's own tool, judged in Tengine's runtime on the same images.
 
     python benchmarks/tengine.py DATA TENGINE [--networks mobilenet_v2,…] [--algorithms 0,1,2]
-        [--effort balanced] [--samples 100] [--judged 400] [--json FILE]
+        [--effort balanced] [--samples 100] [--judged 400] [--proven N] [--keep FOLDER] [--json FILE]
 
 DATA holds the models and images that ``models.json`` names, TENGINE is the folder in which Tengine was built
 (``tengine_runtime.py``). Both tools calibrate on the same pixels: each image as calib8 resizes and crops it.
 A row per network and model: top-1 of FP32 and of INT8, how often they agree, SQNR of the outputs.
+
+Tengine's int8 kernels for x86 are plain loops. With ``--proven`` they run the first N images alone, calib8's
+engine runs all of them, and the last column counts the codes of those N outputs that differ.
 """
 
 from __future__ import annotations
@@ -23,10 +26,12 @@ import numpy as np
 from PIL import Image
 
 from accuracy import load_preprocess
+from calib8 import InferenceSession
 from calib8.analysis.model_bytes import model_bytes_on_disk
 from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.delivery.exporting import export
+from calib8.errors import Calib8Error
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.pipeline import quantize
@@ -50,6 +55,9 @@ class Row:
         sqnr_db: of all outputs against those of FP32.
         bytes: of the file.
         judged: images.
+        proven: of them, those that Tengine's runtime ran.
+        differing: codes of their outputs that calib8's engine gives otherwise; None where it refuses the
+            model, as one with scales of 0: then these images alone are judged.
     """
 
     network: str
@@ -60,15 +68,18 @@ class Row:
     sqnr_db: float
     bytes: int
     judged: int
+    proven: int
+    differing: int | None
 
 
 @dataclass(frozen=True)
 class Judging:
-    """What models are judged on: inputs, answers of FP32, labels."""
+    """What models are judged on: inputs, answers of FP32, labels; and how many of them Tengine runs."""
 
     inputs: np.ndarray[Any, Any]
     floats: np.ndarray[Any, Any]
     labels: list[int | None]
+    proven: int
 
 
 def rows(name: str, recipe: dict[str, Any], options: argparse.Namespace, folder: Path) -> Iterator[Row]:
@@ -81,8 +92,9 @@ def rows(name: str, recipe: dict[str, Any], options: argparse.Namespace, folder:
     fp32 = folder / f"{name}.tmfile"
     export(source, fp32, "tmfile", shapes={specs[0].name: shape})
     inputs = np.stack([next(iter(sample.inputs.values())) for sample in samples])
+    proven = len(inputs) if options.proven is None else min(options.proven, len(inputs))
     floats = run_apart(options.tengine, fp32, inputs, "float32")
-    judging = Judging(inputs, floats, [sample.label for sample in samples])
+    judging = Judging(inputs, floats, [sample.label for sample in samples], proven)
     data = options.data / recipe["calibration"]
     made = quantize(source, data, target="tengine", preprocess=preprocess, effort=options.effort,
                     samples=options.samples)  # fmt: skip
@@ -100,7 +112,7 @@ def pictures(
     data: Path, specs: Sequence[Any], preprocess: Preprocess, samples: int, folder: Path
 ) -> tuple[Path, list[object]]:
     """The calibration images as the tool reads them, resized and cropped, and its options for them."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     plain = replace(preprocess, mean=(0.0,), scale=(1.0,), color="rgb")
     for number, sample in enumerate(open_dataset(data, specs, plain, samples=samples)):
         pixels = next(iter(sample.inputs.values()))[0].transpose(1, 2, 0)
@@ -123,17 +135,32 @@ def judged(name: str, made: str, model: Path, judging: Judging, build: Path) -> 
         assert quantization is not None
         scales.append(float(quantization.scales[0]))
     fed = np.clip(np.rint(judging.inputs / np.float32(scales[0])), -127, 127).astype(np.int8)
-    found = run_apart(build, model, fed, "int8").astype(np.float64) * scales[1]
-    same = found.argmax(1) == judging.floats.argmax(1)
-    noise = ((found - judging.floats) ** 2).sum()
+    there = run_apart(build, model, fed[: judging.proven], "int8")
+    here = _in_engine(model, fed)
+    differing = None if here is None else int((here[: judging.proven] != there).sum())
+    codes = there if here is None else np.concatenate([there, here[judging.proven :]])
+    found, floats = codes.astype(np.float64) * scales[1], judging.floats[: len(codes)]
+    same = found.argmax(1) == floats.argmax(1)
+    noise = ((found - floats) ** 2).sum()
     return Row(
-        name, made, _top1(judging.floats, judging.labels), _top1(found, judging.labels), float(same.mean()),
-        float(10 * np.log10((judging.floats**2).sum() / noise)), model_bytes_on_disk(model), len(found),
+        name, made, _top1(floats, judging.labels), _top1(found, judging.labels), float(same.mean()),
+        float(10 * np.log10((floats**2).sum() / noise)), model_bytes_on_disk(model), len(found),
+        judging.proven, differing,
     )  # fmt: skip
 
 
+def _in_engine(model: Path, fed: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Codes of the first output, flat; None for a model that calib8 refuses."""
+    try:
+        session = InferenceSession(model, threads=1)
+    except Calib8Error:
+        return None
+    port = session.inputs[0].name
+    return np.stack([session.run(None, {port: one})[0].reshape(-1) for one in fed])
+
+
 def _top1(scores: np.ndarray[Any, Any], labels: Sequence[int | None]) -> float | None:
-    known = [(place, label) for place, label in enumerate(labels) if label is not None]
+    known = [(place, label) for place, label in enumerate(labels[: len(scores)]) if label is not None]
     if not known:
         return None
     return float(np.mean([scores[place].argmax() == label for place, label in known]))
@@ -152,13 +179,14 @@ def _run(build: Path, model: Path, inputs: np.ndarray[Any, Any], dtype: str) -> 
 def table(found: Sequence[Row]) -> str:
     """Markdown."""
     lines = [
-        "| network | INT8 by | FP32 top-1 | INT8 top-1 | agreement | SQNR dB | images |",
-        "|---|---|---|---|---|---|---|",
+        "| network | INT8 by | FP32 top-1 | INT8 top-1 | agreement | SQNR dB | images | proven | differing |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found:
         cells = [
             row.network, row.made, _percent(row.top1_fp32), _percent(row.top1), _percent(row.agreement),
-            f"{row.sqnr_db:.2f}", str(row.judged),
+            f"{row.sqnr_db:.2f}", str(row.judged), str(row.proven),
+            "–" if row.differing is None else str(row.differing),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -179,15 +207,18 @@ def main() -> None:
     parser.add_argument("--effort", default="balanced")
     parser.add_argument("--samples", type=int, default=100, help="calibration images")
     parser.add_argument("--judged", type=int, default=400, help="images judged")
+    parser.add_argument("--proven", type=int, help="of them, images that Tengine's runtime runs; all")
+    parser.add_argument("--keep", type=Path, help="folder for the models; a new one that is deleted")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.data, options.tengine = options.data.resolve(), options.tengine.resolve()
     options.algorithms = [int(number) for number in options.algorithms.split(",") if number]
     recipes = json.loads((HERE / "models.json").read_text())
     found: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) if options.keep is None else options.keep.resolve()
         for name in options.networks.split(","):
-            for row in rows(name, recipes[name], options, Path(folder)):
+            for row in rows(name, recipes[name], options, folder):
                 found.append(row)
                 print(table([row]).splitlines()[-1], flush=True)
                 if options.json is not None:

@@ -102,3 +102,13 @@ def quantized(build: Path, model: Path, images: Path, folder: Path, flags: Seque
     if not out.is_file():
         raise SystemExit(f"{tool.name} made nothing: {done.stderr[-400:]}")
     return out
+
+
+def converted(build: Path, model: Path, out: Path) -> Path | None:
+    """What the converter makes of an ONNX model: a float tmfile; None where it crashes."""
+    tool = next((path for path in sorted(build.rglob("convert_tool")) if path.is_file()), None)
+    if tool is None:
+        raise SystemExit(f"{build} holds no convert_tool: build it with TENGINE_BUILD_CONVERT_TOOL=ON")
+    words = [str(tool), "-f", "onnx", "-m", str(model), "-o", str(out)]
+    subprocess.run(words, capture_output=True, check=False)
+    return out if out.is_file() else None

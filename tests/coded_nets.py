@@ -136,6 +136,17 @@ def concat(axis: int, *shapes: Shape, scale: float = 0.02) -> Graph:
     return net.graph()
 
 
+def with_constant(rng: np.random.Generator, last: type[np.generic] = np.int8) -> Graph:
+    """A constant in codes, of another scale, before a tensor, and zeros behind it."""
+    net = CodedNet()
+    data = rng.integers(-127, 128, (1, 2, 4, 5)).astype(np.int8)
+    first = net.const("first", data, quantization(0.05))
+    zeros = net.const("last", np.zeros((1, 2, 4, 5), last), quantization(0.0))
+    x = net.codes("x", (1, 3, 4, 5), 0.02)
+    net.node("Concat", (first, x, zeros), (1, 7, 4, 5), 0.021, axis=1)
+    return net.graph()
+
+
 def prelu(rng: np.random.Generator, channels: int = 6) -> Graph:
     net = CodedNet()
     x = net.codes("x", (1, channels, 3, 4), 0.023)
@@ -220,6 +231,8 @@ OPERATORS: dict[str, Callable[[np.random.Generator], Graph]] = {
     "Softmax of rows": lambda rng: one("Softmax", IMAGE, None, 1 / 127, axis=-2),
     "Concat": lambda rng: concat(1, (1, 3, 4, 5), (1, 2, 4, 5)),
     "Concat of rows": lambda rng: concat(2, (1, 3, 4, 5), (1, 3, 2, 5)),
+    "Concat with a constant": with_constant,
+    "Concat with zeros": lambda rng: with_constant(rng, np.float32),
     "Concat of vectors": lambda rng: concat(1, (2, 3), (2, 5), scale=0.001),
     "Reshape": lambda rng: one("Reshape", IMAGE, (1, 120), 0.023, **RESHAPE),
     "Reshape to an image": lambda rng: one("Reshape", (1, 120), IMAGE, 0.023, **RESHAPE),

@@ -55,7 +55,10 @@ def ncnn(histogram: list[int], kept: int, levels: int) -> float:
 
 
 def tengine(histogram: list[int], kept: int, levels: int) -> float:
-    """Sums in float32, those of a group with its border bins first, as the tool has them."""
+    """Sums in float32, those of a group with its border bins first, as the tool has them.
+
+    A product that is added is not rounded before, in float32 as in the float64 of the logarithm.
+    """
     single = np.float32
     total = added([single(count) for count in histogram[1:]])
     shares = [single(0.0)] + [single(count) / total for count in histogram[1:]]
@@ -69,11 +72,30 @@ def tengine(histogram: list[int], kept: int, levels: int) -> float:
         covered = [(k, single(float(part))) for k, part in overlaps(low, high)]
         covered.sort(key=lambda each: each[1] == 1.0)
         filled = added([part for k, part in covered if shares[k] > 0])
+        share = single(0.0)
+        for k, part in covered:
+            share = fused(shares[k], part, share)
         for k, part in covered if filled else ():
-            value = added([shares[j] * share for j, share in covered]) / filled
-            q[k] += value * part if shares[k] > 0 else single(0.0)
-    pairs = [(a, b) for a, b in zip(p, q, strict=True) if a != 0]
-    return float(added([a * single(math.log(a / b)) if b > 0 else single(1.0) for a, b in pairs]))
+            q[k] = fused(share / filled, part, q[k]) if shares[k] > 0 else q[k]
+    result = single(0.0)
+    for a, b in zip(p, q, strict=True):
+        if a < 0 and b > 0:
+            return math.inf  # the tool has no number there, and goes on
+        if a != 0:
+            result = fused(a, math.log(a / b), result) if b > 0 else result + single(1.0)
+    return float(result)
+
+
+def fused(a: np.float32, b: np.float32 | float, c: np.float32) -> np.float32:
+    """a · b + c, in float32 rounded once; in float64 first where b is one."""
+    if b == 1.0:
+        return np.float32(a + c)
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    near = np.float32(float(exact))
+    if type(b) is float:
+        return near
+    around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
+    return min(around, key=lambda one: (abs(Fraction(float(one)) - exact), int(one.view(np.int32)) & 1))
 
 
 def added(values: list[np.float32]) -> np.float32:

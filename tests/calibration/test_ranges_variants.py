@@ -73,10 +73,8 @@ def test_every_candidate_of_small_histograms_is_the_slow_one(method: str, seed: 
     last = size // 2 if method == "entropy-mxnet" else size - (2 if method == "entropy-smooth" else 1)
     assert found.size == last - first + 1
     expected = [slow(bins.tolist(), kept, levels) for kept in range(first, last + 1)]
-    single = method == "entropy-tengine"  # whose logarithm may round to the next float32
-    np.testing.assert_allclose(
-        found, expected, rtol=2e-6 if single else 1e-11, atol=2e-6 if single else 1e-12
-    )
+    exact = method == "entropy-tengine"  # which is rounded after every step
+    np.testing.assert_allclose(found, expected, rtol=0.0 if exact else 1e-11, atol=0.0 if exact else 1e-12)
 
 
 @pytest.mark.parametrize("method", VARIANTS)
@@ -96,15 +94,15 @@ def test_the_threshold_is_that_of_the_slow_search(method: str, name: str) -> Non
     bins = counts.bins.tolist()
     tried = sorted({*range(0, found.size, 97), *near, found.size - 1})
     expected = np.array([slow(bins, first + index, levels) for index in tried])
-    single = method == "entropy-tengine"
+    exact = method == "entropy-tengine"
     np.testing.assert_allclose(
-        found[tried], expected, rtol=2e-6 if single else 1e-10, atol=2e-6 if single else 1e-11
+        found[tried], expected, rtol=0.0 if exact else 1e-10, atol=0.0 if exact else 1e-11
     )
     threshold = TWO_PASS_METHODS[method].choose(counts, statistics, INT8_SYMMETRIC).max
     if not np.isfinite(expected).any():
         assert threshold == counts.limit
         return
-    assert expected[tried.index(best)] <= expected.min() + (2e-6 if single else 1e-11)
+    assert expected[tried.index(best)] <= expected.min() + 1e-11
     assert threshold == threshold_of(method, first + best, counts.limit)
 
 

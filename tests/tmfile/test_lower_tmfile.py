@@ -176,6 +176,20 @@ def test_the_lowest_code_of_an_input_is_no_code_of_a_result() -> None:
     assert run(joined, *arrays)[0].min() >= -127
 
 
+@pytest.mark.parametrize("name", ["Concat with a constant", "Concat with zeros"])
+def test_concat_rescales_constants_as_it_does_tensors(name: str) -> None:
+    graph = OPERATORS[name](np.random.default_rng(5))
+    stored = next(tensor.data for tensor in graph.tensors if tensor.name == "first")
+    image = np.random.default_rng(6).integers(-127, 128, (1, 3, 4, 5)).astype(np.int8)
+    found = run(lower_tmfile(graph), image)[0]
+    assert stored is not None and found.shape == (1, 7, 4, 5)
+    steps = np.rint(stored.astype(np.float64) * (0.05 / 0.021))
+    expected = np.where(steps < -127, 127, np.minimum(steps, 127))
+    np.testing.assert_array_equal(found[:, :2], expected)
+    np.testing.assert_array_equal(found[:, 2:5], np.rint(image * (0.02 / 0.021)))
+    assert (steps < -127).any() and not found[:, 5:].any()
+
+
 def spoiled(graph: Graph, name: str, scale: float = 0.1, point: int = 0) -> Graph:
     tensor = next(tensor for tensor in graph.tensors if tensor.name == name)
     found = scaled(tensor.quantization, scale)

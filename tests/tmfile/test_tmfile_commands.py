@@ -75,7 +75,7 @@ def test_a_quantized_tmfile_is_told_from_a_float_one(folder: Path, tmp_path: Pat
     write_tmfile(coded(classifier()), path)
     for act in (
         lambda: calib8.calibrate(path, folder / "images.npz"),
-        lambda: calib8.compare(folder / "net.tmfile", path, folder / "images.npz"),
+        lambda: calib8.diagnose(folder / "net.tmfile", path, folder / "images.npz"),
     ):
         with pytest.raises(ModelError, match="is a quantized Tengine model") as caught:
             act()

@@ -29,7 +29,7 @@ def open_subject(workload: Workload, runtime: str, threads: int) -> Opened:
         ModelError: it cannot load the model, or crashes on it.
     """
     visit = OPENERS[runtime](workload, threads)
-    is_float = workload.form in ("float", "float TFLite model")
+    is_float = workload.form in ("float", "float TFLite model", "float Tengine model")
     subject = Subject(workload.path, runtime, threads, workload.batch, workload.macs, is_float)
     return Opened(subject, visit)
 
@@ -71,8 +71,8 @@ def _open(runtime: str, workload: Workload, threads: int) -> Visit:
 
 
 TAKES: Final[dict[str, tuple[Form, ...]]] = {
-    "calib8": ("quantized", "program", "plan", "TFLite model"),
-    "onnxruntime": ("float", "quantized"),
+    "calib8": ("quantized", "program", "plan", "TFLite model", "Tengine model"),
+    "onnxruntime": ("float", "quantized", "float Tengine model"),
     "openvino": ("float", "quantized"),
     "litert": ("TFLite model", "float TFLite model"),
 }

@@ -75,7 +75,8 @@ def _bind_onnxruntime(workload: Workload, threads: int) -> Bound:
     options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = 3
     try:
-        session = onnxruntime.InferenceSession(workload.path, options, providers=["CPUExecutionProvider"])
+        source = _onnx_bytes(workload) if workload.form == "float Tengine model" else workload.path
+        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         results = session.run(None, dict(workload.feeds))
     except Exception as error:
         raise _cannot_load(workload, error) from error
@@ -85,6 +86,16 @@ def _bind_onnxruntime(workload: Workload, threads: int) -> Bound:
     for spec, array in zip(session.get_outputs(), results, strict=True):
         binding.bind_ortvalue_output(spec.name, values(array))
     return partial(session.run_with_iobinding, binding), binding.copy_outputs_to_cpu
+
+
+def _onnx_bytes(workload: Workload) -> bytes:
+    """The ONNX model that computes what a float model of Tengine does."""
+    import onnx_ir as ir
+
+    from calib8.model.load import load_model
+
+    serialized: bytes = ir.to_proto(load_model(workload.path)).SerializeToString()
+    return serialized
 
 
 def _bind_openvino(workload: Workload, threads: int) -> Bound:

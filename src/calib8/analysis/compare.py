@@ -29,7 +29,7 @@ from calib8.analysis.layer_models import local_model, tap_names, tapped_int8
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.analysis.noise import DistanceSums, Spread
 from calib8.analysis.output_sums import OutputSums
-from calib8.analysis.runtimes import OWN, Settings, check_runtime, open_own
+from calib8.analysis.runtimes import ONNXRUNTIME, OWN, USE_OWN, Settings, check_runtime, open_own
 from calib8.analysis.weight_noise import weight_sqnr_db
 from calib8.calibration.streaming import opened_for as opened_samples
 from calib8.data.batches import Batch, batches
@@ -44,6 +44,7 @@ from calib8.modules.given import Module, as_model, refuse_module
 from calib8.parameters import one_of, parameter
 from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
 from calib8.requests import requested, takes_words_of
+from calib8.session.prepared import NATIVE
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tasks.seen import analysable
 
@@ -65,7 +66,7 @@ def compare(
     int8: Model,
     data: DataSource | Reading,
     *,
-    runtime: str = "onnxruntime",
+    runtime: str | None = None,
     profile: str | None = None,
     integer_only: bool = False,
     sort: Sort = "local",
@@ -80,10 +81,12 @@ def compare(
 
     Args:
         fp32: path or ModelProto of the float model; or a torch module in float32.
-        int8: the QDQ model made from it, by calib8 or another tool that keeps the names of tensors.
+        int8: the QDQ model made from it, by calib8 or another tool that keeps the names of tensors; or an
+            int8 ``.tmfile`` of Tengine.
         data: images or arrays, or a ``Reading``, whose other fields are keywords too; without ``preprocess``
             images become inputs as the int8 model has stored it.
-        runtime: what runs the int8 model as a whole: ``onnxruntime``, ``calib8`` or ``reference``.
+        runtime: what runs the int8 model as a whole: ``onnxruntime``, ``calib8`` or ``reference``; for a
+            tmfile one of the latter two. None: ``calib8`` for a tmfile, else ``onnxruntime``.
         profile, integer_only: with the latter two, see ``calib8.InferenceSession``.
         sort: what is worst first: SQNR of the layer alone, or of all up to it.
         example_inputs, progress: see ``calibrate``.
@@ -94,9 +97,10 @@ def compare(
     """
     sort_order(sort)
     reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
-    settings = _settings(runtime, reading.threads, profile, integer_only)
     refuse_module(int8, "int8")
-    pair = open_pair(as_model(fp32, example_inputs), int8, reading.fix)
+    pair = open_pair(as_model(fp32, example_inputs), int8, reading.fix, takes_tengine=True)
+    runtime = runtime or (ONNXRUNTIME if pair.tengine is None else NATIVE)
+    settings = _settings(pair, runtime, reading.threads, profile, integer_only)
     meaning = purpose.meaning(analysable(pair.fp32))
     dataset = opened_for(pair, reading)
     with closing(batches(dataset, 1, 1)) as pieces:
@@ -184,16 +188,20 @@ class _Sessions:
     feeds: dict[str, str]
 
 
-def _settings(runtime: str, threads: int, profile: str | None, integer_only: bool) -> Settings:
+def _settings(
+    pair: ModelPair, runtime: str, threads: int, profile: str | None, integer_only: bool
+) -> Settings:
     """How the int8 model runs.
 
     Raises:
         UsageError: a runtime that does not exist or cannot show what is inside, or options it does not take.
     """
     check_runtime(runtime, profile, integer_only)
-    if runtime not in ("onnxruntime", *OWN):
-        cure = f"Use one of onnxruntime, {', '.join(OWN)}"
+    if runtime not in (ONNXRUNTIME, *OWN):
+        cure = f"Use one of {ONNXRUNTIME}, {', '.join(OWN)}"
         raise UsageError(parameter("runtime", runtime), "does not give the codes between layers", cure)
+    if pair.tengine is not None and runtime not in OWN:
+        raise UsageError(parameter("runtime", runtime), f"{pair.int8_name} is a Tengine model", USE_OWN)
     return Settings(threads, profile, integer_only)
 
 
@@ -201,17 +209,26 @@ def _open(
     pair: ModelPair, reference: FloatReference, taps: tuple[Tap, ...], runtime: str, settings: Settings
 ) -> _Sessions:
     alone, threads = local_model(pair.int8, taps), settings.threads
-    whole = tapped_int8(pair.int8, taps)
     return _Sessions(
         pair,
         taps,
         reference.open([*(tap.reference for tap in taps), *pair.outputs], threads),
-        open_own(ir.to_proto(whole), runtime, settings)
-        if runtime in OWN
-        else open_session(whole, threads=threads),
+        _open_whole(pair, taps, runtime, settings),
         open_session(alone.model, threads=threads),
         alone.feeds,
     )
+
+
+def _open_whole(pair: ModelPair, taps: tuple[Tap, ...], runtime: str, settings: Settings) -> Session:
+    """The int8 model, its outputs the own ones and the taps'."""
+    if pair.tengine is not None:
+        from calib8.analysis.tmfile_pair import tapped_session  # ONNX models do without
+
+        return tapped_session(pair.tengine, pair.int8, tap_names(taps), runtime, settings)
+    whole = tapped_int8(pair.int8, taps)
+    if runtime in OWN:
+        return open_own(ir.to_proto(whole), runtime, settings)
+    return open_session(whole, threads=settings.threads)
 
 
 @dataclass

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.files import checked_path
+from calib8.formats.tengine_names import converter_names
 from calib8.model.fix_inputs import Fixed, with_fixed
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
@@ -22,6 +23,8 @@ from calib8.program.magic import is_program_file
 from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.tensors import TensorSpec
 from calib8.tflite.magic import claims_to_be_tflite
+from calib8.tmfile.graph import Graph
+from calib8.tmfile.magic import claims_to_be_tmfile
 
 Model = str | os.PathLike[str] | onnx.ModelProto
 
@@ -37,6 +40,7 @@ class ModelPair:
             their labels, which so stay the same whatever is done to the graph.
         inputs: what both take: a size that one of them leaves free is that of the other.
         outputs: names of the float model's outputs; the int8 model has as many.
+        tengine: the Tengine graph that ``int8`` was made of, None for an ONNX model.
         estimated: batch normalizations of ``fp32`` that have the statistics that the int8 model was made
             with in place of their own.
     """
@@ -48,6 +52,7 @@ class ModelPair:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
     estimated: int = 0
+    tengine: Graph | None = None
 
     def changes(self) -> ChannelFactors:
         """What repairs did to the channels of the int8 model, as its metadata tell.
@@ -59,8 +64,15 @@ class ModelPair:
         return ChannelFactors() if text is None else parse_factors(text, self.int8_name)
 
 
-def open_pair(fp32: Model, int8: Model, fix: Fixed | None = None) -> ModelPair:
+def open_pair(
+    fp32: Model, int8: Model, fix: Fixed | None = None, *, takes_tengine: bool = False
+) -> ModelPair:
     """Loads both models; of the float one some inputs may be fixed, see ``calib8.model.fix_inputs``.
+
+    Args:
+        fp32, int8: the models.
+        fix: input of the float model → the value that it always has.
+        takes_tengine: the second may be an int8 tmfile, which becomes a QDQ graph.
 
     Raises:
         UsageError: the first is quantized or the second is not, or one is a saved program or a plan.
@@ -79,7 +91,14 @@ def open_pair(fp32: Model, int8: Model, fix: Fixed | None = None) -> ModelPair:
 
         problem = "is a TFLite model, and only the codes of ONNX models are compared"
         raise UsageError(second, problem, f"Give the quantized .onnx file{uses_of_file(int8)}")
-    float_model, int8_model = load_model(with_fixed(fp32, fix)), readable_copy(load_model(int8))
+    float_model, tengine = load_model(with_fixed(fp32, fix)), None
+    if takes_tengine and _is_int8_tmfile(int8):
+        from calib8.analysis.tmfile_pair import named_graph, qdq_graph  # ONNX models do without
+
+        tengine = named_graph(second, converter_names(float_model))
+        int8_model = readable_copy(qdq_graph(tengine, second))
+    else:
+        int8_model = readable_copy(load_model(int8))
     _check_kinds(first, holds_codes(float_model), second, _has_quantizers(int8_model))
     _refuse_integer_ops(int8_model, second)
     for node in int8_model.graph:
@@ -92,7 +111,15 @@ def open_pair(fp32: Model, int8: Model, fix: Fixed | None = None) -> ModelPair:
         )
     text = int8_model.metadata_props.get(PREFIX + BATCH_NORMS)
     estimated = 0 if text is None else put_statistics(float_model, text, second)
-    return ModelPair(first, second, float_model, int8_model, inputs, outputs, estimated)
+    return ModelPair(first, second, float_model, int8_model, inputs, outputs, estimated, tengine)
+
+
+def _is_int8_tmfile(model: Model) -> bool:
+    if isinstance(model, onnx.ModelProto) or not claims_to_be_tmfile(model):
+        return False
+    from calib8.tmfile.kinds import kind_of_file
+
+    return kind_of_file(model) == "quantized"
 
 
 def _refuse_compiled(model: Model) -> None:

@@ -135,7 +135,8 @@ def benchmark(
     """Measures how fast models run, in turns, so that what else the machine does slows down all of them.
 
     Args:
-        models: paths of .onnx and .tflite files, saved programs and plans, and torch modules; or one of them.
+        models: paths of .onnx, .tflite and .tmfile files, saved programs and plans, and torch modules; or
+            one of them.
         runtimes: some of ``calib8``, ``onnxruntime``, ``openvino`` and ``litert``, all of which must load the
             models that they run; None: those that are installed, as far as they do.
         threads: numbers of threads to measure with, 1 … 256 each; None: 1 and all usable cores.
@@ -264,6 +265,8 @@ def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
         raise UsageError(asked, problem, "Add the runtime calib8 or litert")
     if workload.form == "float TFLite model":
         raise UsageError(asked, problem, "Add the runtime litert")
+    if workload.form == "float Tengine model":
+        raise UsageError(asked, problem, "Add the runtime onnxruntime")
     if workload.form == "float":
         problem = "is a float model, which calib8 does not run"
         cure = f"Quantize it first, or add another {parameter('runtimes')}"

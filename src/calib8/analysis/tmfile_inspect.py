@@ -119,7 +119,7 @@ def inspect_tmfile(path: str | os.PathLike[str]) -> TmfileInspection:
         nodes=nodes,
         ops=dict(Counter(node.op for node in nodes).most_common()),
         parameters=sum(graph.tensors[place].elements for place in _trained(graph)),
-        macs=sum(node.macs for node in nodes),
+        macs=macs(graph),
         constant_bytes=sum(tensor.bytes for tensor in tensors),
         caveats=tuple(_caveats(graph)),
     )
@@ -140,6 +140,11 @@ def _node(graph: Graph, node: Node) -> TmfileNode:
 
 def _names(graph: Graph, places: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(graph.tensors[place].name for place in places)
+
+
+def macs(graph: Graph) -> int:
+    """Multiply-accumulates of one run."""
+    return sum(_macs(graph, node) for node in graph.nodes)
 
 
 def _macs(graph: Graph, node: Node) -> int:

@@ -20,6 +20,7 @@ from calib8.program.magic import is_program_file
 from calib8.session import InferenceSession
 from calib8.tensors import MOST_ELEMENTS, TensorSpec, is_too_large
 from calib8.tflite.magic import claims_to_be_tflite
+from calib8.tmfile.magic import claims_to_be_tmfile
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx_ir as ir
@@ -27,7 +28,10 @@ if TYPE_CHECKING:  # plans need neither models nor what reads them
 Array = npt.NDArray[Any]
 Limits = Mapping[str, tuple[float, float]]
 Shapes = Mapping[str, Sequence[int]]
-Form = Literal["float", "quantized", "program", "plan", "TFLite model", "float TFLite model"]
+Form = Literal[
+    "float", "quantized", "program", "plan",
+    "TFLite model", "float TFLite model", "Tengine model", "float Tengine model",
+]  # fmt: skip
 
 SEED: Final = 0
 
@@ -45,7 +49,7 @@ class Workload:
     Attributes:
         path: of the file.
         form: a float ONNX model, a quantized one, a program of calib8, a plan compiled of one, a quantized
-            TFLite model, or one of float activations.
+            TFLite model, or one of float activations, a quantized model of Tengine, or a float one.
         feeds: input name → array.
         batch: samples per run, the size of axis 0 of the first input.
         macs: multiply-accumulates per run, None where a size is unknown.
@@ -64,7 +68,7 @@ def open_workload(
     """Reads a model and makes its inputs.
 
     Args:
-        path: a float or quantized .onnx or .tflite file, a saved program or a plan.
+        path: a float or quantized .onnx, .tflite or .tmfile, a saved program or a plan.
         batch: size of axis 0 of all inputs where it is free; None for 1.
         shapes: input name → sizes, for other free axes.
 
@@ -87,6 +91,8 @@ def open_workload(
         return Workload(name, "program", feeds, _batch(feeds), _total(counts))
     if claims_to_be_tflite(name):
         return _of_tflite(name, batch, shapes or {})
+    if claims_to_be_tmfile(name):
+        return _of_tmfile(name, batch, shapes or {})
     return _of_model(name, batch, shapes or {})
 
 
@@ -109,6 +115,20 @@ def _of_tflite(name: str, batch: int | None, shapes: Shapes) -> Workload:
         macs = tflite_inspect.macs(graph) * (samples if stored is None else 1)
     form: Form = "TFLite model" if kind(graph) == "quantized" else "float TFLite model"
     return Workload(name, form, feeds, samples, macs)
+
+
+def _of_tmfile(name: str, batch: int | None, shapes: Shapes) -> Workload:
+    from calib8.analysis import tmfile_inspect
+    from calib8.tmfile.kinds import kind
+    from calib8.tmfile.nchw import as_nchw
+    from calib8.tmfile.ports import port_specs
+    from calib8.tmfile.read import read_tmfile
+
+    graph = read_tmfile(name)
+    form: Form = "Tengine model" if kind(graph) == "quantized" else "float Tengine model"
+    inputs = port_specs(as_nchw(graph), graph.input_tensors())
+    feeds = _feeds(name, inputs, batch, shapes, {})
+    return Workload(name, form, feeds, _batch(feeds), tmfile_inspect.macs(graph))
 
 
 def _of_model(name: str, batch: int | None, shapes: Shapes) -> Workload:

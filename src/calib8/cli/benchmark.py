@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 ModelsArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="MODEL", show_default=False, help="Models: .onnx, .tflite, programs or plans."),
+    typer.Argument(
+        metavar="MODEL", show_default=False, help="Models: .onnx, .tflite, .tmfile, programs or plans."
+    ),
 ]
 
 _THREADS_HELP: Final = "Numbers of threads to measure with. Default: 1 and all usable cores."

@@ -26,7 +26,9 @@ from calib8.cli.render import plain_table, say_missing
 from calib8.cli.run_report import PageOption, check_report, diagnose_command, write_run_report
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
+from calib8.errors import UsageError
 from calib8.number_texts import NOTHING, count, decibels_cell, percent, percent_cell
+from calib8.tmfile.magic import claims_to_be_tmfile
 
 if TYPE_CHECKING:
     from calib8.analysis.compare import Comparison, TensorComparison
@@ -41,7 +43,9 @@ FloatArgument = Annotated[
 Int8Argument = Annotated[
     Path,
     typer.Argument(
-        metavar="INT8", show_default=False, help="The quantized model made from it, an .onnx file."
+        metavar="INT8",
+        show_default=False,
+        help="The quantized model made from it, an .onnx file or a .tmfile.",
     ),
 ]
 SortOption = Annotated[
@@ -84,6 +88,7 @@ def compare(
     terminal = open_terminal(report.quiet)
     check_report(page)
     check_outputs({"--json": report.json, "--report": page}, [fp32, int8, data])
+    _refuse_page_of_tmfile(page, int8)
     log = logging.opened([int8])
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
 
@@ -95,7 +100,7 @@ def compare(
     asked, times = reading.of(data, preprocess), StageTimes()
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
-            fp32, int8, asked, runtime=running.runtime or "onnxruntime",
+            fp32, int8, asked, runtime=running.runtime,
             profile=running.profile, integer_only=running.integer_only, sort=analysis.sort_order(sort),
             task=purpose, progress=times.watching(progress),
         )  # fmt: skip
@@ -109,6 +114,13 @@ def compare(
         cure=diagnose_command([fp32, int8], data, reading, preprocess, purpose), log=log,
     )  # fmt: skip
     log.end()
+
+
+def _refuse_page_of_tmfile(page: Path | None, int8: Path) -> None:
+    """The page runs the int8 model in ONNX Runtime, which does not give Tengine's codes."""
+    if page is not None and claims_to_be_tmfile(int8):
+        problem = f"shows the answers of ONNX models, and {int8} is a Tengine model"
+        raise UsageError(f"--report {page}", problem, "Leave it out, or give the QDQ .onnx file")
 
 
 def comparison_table(found: Comparison, top: int) -> Table:

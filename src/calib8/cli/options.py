@@ -303,7 +303,7 @@ _RUNTIME_HELP: Final = (
     "Where the models run: onnxruntime, openvino, calib8 (its own engine, for quantized models, saved "
     "programs and plans), reference (its definition of every rounding, slow), or for TFLite models litert "
     "(LiteRT with XNNPACK), litert-optimized or litert-reference (LiteRT's own kernels). "
-    "Default: onnxruntime; calib8 where a model is a quantized TFLite one."
+    "Default: onnxruntime; calib8 where a model is a quantized one of TFLite or Tengine."
 )
 PROFILE_HELP: Final = (
     "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program "

@@ -183,7 +183,7 @@ def _refuse_without_graph(model: Path, made: str) -> None:
 
 def _to_tmfile(model: Path, output: Path, asked: _Asked) -> Export:
     _refuse_without_graph(model, "a tmfile is")
-    graph, notes = tmfile_of(model, asked.shapes or {})
+    graph, notes = tmfile_of(model, asked.shapes or {}, asked.fix)
     write_tmfile(graph, output)
     return Export(str(model), output, "tmfile", 0, tmfile=graph, notes=notes)
 
@@ -218,7 +218,7 @@ class Form:
 FORMS: Final[Mapping[str, Form]] = {
     "tflite": Form(_to_tflite, ".tflite", ("inputs", "outputs", "shapes", "fix")),
     "qoperator": Form(_to_qoperator, ".onnx", ("fix",)),
-    "tmfile": Form(_to_tmfile, TMFILE, ("shapes",)),
+    "tmfile": Form(_to_tmfile, TMFILE, ("shapes", "fix")),
     "program": Form(_to_program, ".c8p", ("shapes", "profile", "integer_only", "fix")),
 }
 """Value of ``to`` → how it is written."""

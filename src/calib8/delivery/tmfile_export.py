@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from calib8.calibration.source import prepare_for_table
 from calib8.data.reading import Reading
 from calib8.exporting.tmfile.quantized import Shapes, float_graph, int8_graph, without_kernels
 from calib8.formats.tengine_names import converter_names
+from calib8.model.fix_inputs import with_fixed
 from calib8.model.load import load_model
 from calib8.quantization.qdq import holds_codes
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tmfile.graph import CONST, INPUT, Graph
 
 
-def tmfile_of(model: Path, shapes: Shapes) -> tuple[Graph, tuple[str, ...]]:
+def tmfile_of(
+    model: Path, shapes: Shapes, fix: Mapping[str, Any] | None = None
+) -> tuple[Graph, tuple[str, ...]]:
     """The Tengine graph of a file, and what of it a tmfile does not hold.
 
     A float model is prepared as for quantization: batch normalizations are part of the layers before them.
@@ -24,11 +28,12 @@ def tmfile_of(model: Path, shapes: Shapes) -> tuple[Graph, tuple[str, ...]]:
     Args:
         model: an .onnx file, or a float tmfile.
         shapes: input name → sizes, where the model leaves them open; a free batch becomes 1.
+        fix: input name → the value that it always has; the graph has no such input.
 
     Raises:
         Calib8Error: what can be wrong with the model and the sizes, or what has no form in Tengine.
     """
-    loaded = load_model(model)
+    loaded = load_model(with_fixed(model, fix))
     if holds_codes(loaded):
         graph = int8_graph(loaded, str(model), shapes).graph
         return graph, (*_notes(model), *without_kernels(graph))

@@ -10,11 +10,12 @@ from calib8.tmfile.kinds import Kind
 
 USES: Final[Mapping[Kind, str]] = {
     "float": Text(
-        "a float .tmfile goes into quantize, calibrate, tune, compare, diagnose, evaluate and inspect"
+        "a float .tmfile goes into quantize, calibrate, tune, compare, diagnose, evaluate, benchmark and "
+        "inspect"
     ),
     "quantized": Text(
-        f"an int8 .tmfile goes into evaluate, {either('InferenceSession', 'run')}, compile, export (as a "
-        "program) and inspect"
+        f"an int8 .tmfile goes into evaluate, compare (as its second model), "
+        f"{either('InferenceSession', 'run')}, compile, export (as a program), benchmark and inspect"
     ),
     "half": Text("a .tmfile of float16 goes into inspect alone"),
 }

@@ -10,9 +10,11 @@
     T        (i + ½) · a / 2048 of the smallest KL(i), i = L … 2047; of equal ones the smallest i
 
 That bins are a/2047 wide and T is taken for bins of a/2048 is the tool's. L is 128 for 8 bits. Every sum is
-in float32 in the order of the tool (of a group the border bins first), because rounding chooses where the
-curve is flat: exact sums kept 1801 bins where the tool keeps 1945. T itself is rounded to float32 as in the
-tool. Not clipping is no candidate.
+in float32 in the order of the tool (of a group the border bins first), a product that is added not rounded
+before, as its build for x86 fuses them; P ln(P / Q) is float64. For rounding chooses where the curve is flat:
+exact sums kept 1801 bins where the tool keeps 1945. Where rounding makes the last bin of P negative the tool
+has no number, and i is no candidate. T itself is rounded to float32 as in the tool. Not clipping is no
+candidate.
 """
 
 from __future__ import annotations

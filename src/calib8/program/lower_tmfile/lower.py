@@ -53,7 +53,11 @@ def lower_tmfile(graph: Graph, name: str = "model") -> Program:
     outputs = _outputs(builder, {port.slot for port in inputs}, name)
     steps = live(builder.steps, outputs)
     program = numbered(Program("tengine", tuple(builder.slots), steps, inputs, outputs, name))
-    verify(program)
+    try:
+        verify(program)
+    except ModelError as error:  # what the steps together do not hold, such as sums beyond int32
+        where = str(error.subject).removeprefix(f'program "{name}", ')
+        raise ModelError(name, f"{where}: {error.problem}", error.cure) from error
     return program
 
 

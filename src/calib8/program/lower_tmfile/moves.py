@@ -11,13 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import NoFormError
-from calib8.program.instructions import Concat, Slice
-from calib8.program.lower_tmfile.builder import TO_NHWC, Builder, stored
+from calib8.program.instructions import Concat, Constant, Slice
+from calib8.program.lower_tmfile.builder import LOWEST, TO_NHWC, Builder, stored
 from calib8.program.lower_tmfile.options import number, whole
 from calib8.program.ops.operand import Ints
 from calib8.program.rounding.real import joined_table, real_table
 from calib8.program.rules import I32
+from calib8.program.slot import Slot
 from calib8.tmfile.graph import Node
+from calib8.tmfile.kinds import is_codes
 
 NEAREST: Final = 1
 """Type of an Interp."""
@@ -100,22 +102,40 @@ def concat(builder: Builder, node: Node) -> None:
     rank = len(shape)
     if not -rank <= axis < rank or rank > 4:
         raise NoFormError(f"it has axis {axis} of {rank}")
-    sources = [builder.number(source) for source in node.inputs]
-    if len(sources) == 1:
-        builder.same(node, sources[0], place)
+    if len(node.inputs) == 1:
+        builder.same(node, builder.number(node.inputs[0]), place)
         return
     along = TO_NHWC.index(axis % rank) if rank == 4 else axis % rank
     y = builder.slot_of(place, stored(shape))
-    sides = [_joined(builder, node, source, y.scale) for source in sources]
+    sides = [_joined(builder, node, source, y.scale) for source in node.inputs]
     name = builder.name(node)
     builder.steps.append(Concat(name, tuple(sides), (builder.write(place),), along))
 
 
-def _joined(builder: Builder, node: Node, source: int, scale: float) -> int:
-    """A slot with the codes that Concat makes of a slot."""
+def _joined(builder: Builder, node: Node, place: int, scale: float) -> int:
+    """A slot with the codes that Concat makes of a tensor."""
+    tensor = builder.tensor(place)
+    if tensor.role == "const" and tensor.data is not None and (is_codes(tensor) or not tensor.data.any()):
+        return _fixed(builder, node, place, scale)
+    source = builder.number(place)
     x = builder.slots[source]
     table = joined_table(np.float32(x.scale) / np.float32(scale))
     return builder.between_table(builder.name(node), source, table, scale)
+
+
+def _fixed(builder: Builder, node: Node, place: int, scale: float) -> int:
+    """A slot with what Concat makes of a constant in codes, or of floats that are 0: so are their bytes."""
+    meaning, data = builder.tensor(place).quantization, builder.tensor(place).data
+    assert data is not None
+    values = np.zeros(data.shape, np.int8)
+    if meaning is not None and data.dtype == np.int8:
+        values = joined_table(meaning.scales[0] / np.float32(scale))[data.astype(np.int64) - LOWEST]
+    if values.ndim == 4:
+        values = np.ascontiguousarray(values.transpose(TO_NHWC))
+    slot = Slot(builder.title(place), values.shape, "int8", np.array([scale], np.float32))
+    number = builder.add(slot)
+    builder.steps.append(Constant(builder.name(node), (), (number,), values))
+    return number
 
 
 def split(builder: Builder, node: Node) -> None:
