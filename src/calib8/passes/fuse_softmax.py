@@ -21,7 +21,7 @@ from calib8.model.graph import (
     rank,
     scalar_constant,
 )
-from calib8.ops.questions import divides, is_standard, multiplies, subtracts
+from calib8.ops.questions import divides, is_standard, multiplies, reshapes, subtracts
 from calib8.passes.norm_terms import Term, is_closed, lies_along, moved, orders, reduced
 
 
@@ -62,18 +62,15 @@ def _rows(node: ir.Node) -> Term | None:
 
 def _flattened(node: ir.Node) -> Term | None:
     """The rows of a Softmax between a Flatten to rows and a Reshape back; None for other nodes."""
-    names, steps = ("Reshape", "Softmax", "Flatten"), [node]
-    for name in names[1:]:
-        before = None if steps[-1].inputs[0] is None else steps[-1].inputs[0].producer()
-        if before is None or before.op_type != name or not is_standard(before):
-            return None
-        steps.append(before)
-    softmax, flatten = steps[1:]
+    softmax = _made_by(node.inputs[0] if reshapes(node) else None, "Softmax")
+    flatten = None if softmax is None else _made_by(softmax.inputs[0], "Flatten")
+    if softmax is None or flatten is None:
+        return None
     source, given = input_at(flatten, 0), input_at(node, 1)
-    shape = None if given is None else given.producer()
-    whole = shape is not None and shape.op_type == "Shape" and not shape.attributes
+    shape = _made_by(given, "Shape")
+    whole = shape is not None and not shape.attributes
     axes = rank(source)
-    if node.op_type != names[0] or source is None or axes is None or not whole:
+    if source is None or axes is None or not whole:
         return None
     last = int_attribute(flatten, "axis", 1) in (-1, axes - 1) and int_attribute(softmax, "axis", -1) in (
         -1,
@@ -81,6 +78,12 @@ def _flattened(node: ir.Node) -> Term | None:
     )
     sized = shape is not None and shape.inputs[0] is source
     return Term(source, (axes - 1,), frozenset((softmax, flatten))) if last and sized else None
+
+
+def _made_by(value: ir.Value | None, op_type: str) -> ir.Node | None:
+    """The node that yields a value, if its op is this one."""
+    node = None if value is None else value.producer()
+    return node if node is not None and node.op_type == op_type and is_standard(node) else None
 
 
 def _exponentials(value: ir.Value | None, divisor: ir.Value | None) -> Term | None:
