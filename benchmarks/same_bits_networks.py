@@ -6,6 +6,7 @@ A name is timm's (``resnet18``), or torchvision's behind its own (``torchvision:
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import warnings
 import zlib
@@ -153,6 +154,9 @@ def _made(name: str, size: int) -> torch.nn.Module:
 
 def _declare_operators() -> None:
     """Lets torchvision load where its compiled operators, which no classifier needs, do not fit PyTorch."""
+    with contextlib.suppress(RuntimeError):  # an operator that torchvision describes is not there
+        importlib.import_module("torchvision")
+        return
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):
             torch.library.define(

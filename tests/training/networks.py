@@ -70,6 +70,26 @@ class TwoTowers(nn.Module):
         return (scores, {"features": [both, torch.sigmoid(both)]}) if with_features else scores
 
 
+class Transformer(nn.Module):
+    """Patches, a block of attention and one of GELU, with LayerNorm before both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, 24, 8, stride=8)
+        self.norms = nn.ModuleList(nn.LayerNorm(24) for _ in range(3))
+        self.qkv, self.join = nn.Linear(24, 72), nn.Linear(24, 24)
+        self.wide, self.narrow = nn.Linear(24, 48), nn.Linear(48, 24)
+        self.fc = nn.Linear(24, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        parts = self.qkv(self.norms[0](x)).reshape(-1, 16, 3, 2, 12).permute(2, 0, 3, 1, 4).unbind(0)
+        joined = F.scaled_dot_product_attention(parts[0], parts[1], parts[2])
+        x = x + self.join(joined.transpose(1, 2).reshape(-1, 16, 24))
+        x = x + self.narrow(F.gelu(self.wide(self.norms[1](x))))
+        return self.fc(self.norms[2](x).mean(1))
+
+
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "resnet_basic": lambda: ResNet(BasicBlock),
     "resnet_bottleneck": lambda: ResNet(Bottleneck),
@@ -86,6 +106,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "functional": Functional,
     "densenet": DenseNet,
     "two_towers": TwoTowers,
+    "transformer": Transformer,
 }
 """Name → network; all take a batch of 3·32·32 images, ``two_towers`` 1·32·32 ones too."""
 

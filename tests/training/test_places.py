@@ -69,6 +69,7 @@ def test_without_training_it_is_the_quantized_model(name: str) -> None:
         *(("inception", target) for target in ("openvino", "tflite", "tensorrt", "tengine", "ncnn")),
         ("cifar_resnet", "onnxruntime-avx2"),
         *((name, target) for name in ("mobilenet_v3", "efficientnet") for target in ("calib8", "openvino")),
+        ("transformer", "calib8"),
         ("cifar_resnet", "tflite"),
     ],
 )

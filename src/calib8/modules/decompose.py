@@ -4,6 +4,7 @@
     mish(x)                x · tanh(softplus(x))
     gelu(x)                ½ · x · (1 + erf(x / √2))
     glu(x)                 a · sigmoid(b), a and b the halves of x
+    attention(q, k, v)     softmax((q · 1/√E) @ kᵀ) @ v, E the length of a row of q, or with its own scale
     mean(x, (2, 3))        mean with the axes kept, squeeze, squeeze
     x[:, :, ::2, ::2]      x[:, :, :, ::2][:, :, ::2]
 
@@ -90,6 +91,18 @@ def _glu(add: _Adder, x: Any, axis: Any) -> _Last:
     )
 
 
+def _attention(add: _Adder, query: Any, settings: Any) -> _Last:
+    key, value, scale = settings
+    factor = add(inverse_root_of_length, query) if scale is None else scale
+    scores = add(torch.matmul, add(operator.mul, query, factor), add(torch.transpose, key, -2, -1))
+    return torch.matmul, (add(F.softmax, scores, -1), value)
+
+
+def inverse_root_of_length(rows: torch.Tensor) -> float:
+    """1 / √E of rows [..., E]; a number that does not depend on the batch."""
+    return 1.0 / math.sqrt(int(rows.shape[-1]))
+
+
 def _mean(add: _Adder, x: Any, axes: Any) -> _Last:
     x = add(torch.mean, x, axes, True)
     for axis in axes[:-1]:
@@ -132,6 +145,9 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
     if node.target is operator.getitem:
         steps = _one_axis_each(node.args[1])
         return (_picked, steps) if len(steps) > 1 else None
+    if node.target is F.scaled_dot_product_attention:
+        others = _plain_attention(node)
+        return None if others is None else (_attention, others)
     if node.target in ("mean", torch.mean):
         axes = _axes_taken_away(node)
         return None if axes is None else (_mean, axes)
@@ -142,6 +158,15 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
     write, argument, default = _FUNCTIONS[name]
     given = node.args[1] if name == "glu" and len(node.args) > 1 else node.kwargs.get(argument, default)
     return write, given
+
+
+def _plain_attention(node: fx.Node) -> tuple[Any, Any, Any] | None:
+    """Key, value and scale (None: the usual one) of attention without masks and dropout; else None."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    if any(given.get(name) for name in ("dropout_p", "is_causal", "enable_gqa")):
+        return None
+    return None if given.get("attn_mask") is not None else (given["key"], given["value"], given.get("scale"))
 
 
 def _axes_taken_away(node: fx.Node) -> tuple[int, ...] | None:

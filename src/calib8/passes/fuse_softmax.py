@@ -1,6 +1,7 @@
 """Softmax spelled out, as it is exported from JAX, becomes one node.
 
     e = Exp(Sub(x, ReduceMax(x)))        y = Div(e, ReduceSum(e))        or e · Reciprocal(ReduceSum(e))
+    y = Reshape(Softmax(Flatten<axis=-1>(x)), Shape(x))                  as old operator sets define it
 
 Without the Sub too. Codes between these nodes would have to hold sums of exponentials.
 """
@@ -12,13 +13,20 @@ import math
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.model.graph import input_at, is_activation, put_in_place, scalar_constant
-from calib8.ops.questions import divides, is_standard, multiplies, subtracts
+from calib8.model.graph import (
+    input_at,
+    int_attribute,
+    is_activation,
+    put_in_place,
+    rank,
+    scalar_constant,
+)
+from calib8.ops.questions import divides, is_standard, multiplies, reshapes, subtracts
 from calib8.passes.norm_terms import Term, is_closed, lies_along, moved, orders, reduced
 
 
 def fuse_softmax(model: ir.Model) -> int:
-    """``exp(x − max) / Σ exp(x − max) → Softmax(x)`` over one axis.
+    """``exp(x − max) / Σ exp(x − max) → Softmax(x)`` over one axis; flattened rows need not be.
 
     Nothing else may read what is computed on the way.
 
@@ -27,7 +35,7 @@ def fuse_softmax(model: ir.Model) -> int:
     """
     made = 0
     for node in list(model.graph):
-        rows = _rows(node) if is_standard(node) else None
+        rows = (_rows(node) or _flattened(node)) if is_standard(node) else None
         if rows is None or not is_closed(rows.nodes, node):
             continue
         softmax = ir.node("Softmax", [rows.source], {"axis": rows.axes[0]}, name=node.name)
@@ -50,6 +58,32 @@ def _rows(node: ir.Node) -> Term | None:
             found = _exponentials(one, inverse.inputs[0])
             return None if found is None else found.behind(inverse)
     return None
+
+
+def _flattened(node: ir.Node) -> Term | None:
+    """The rows of a Softmax between a Flatten to rows and a Reshape back; None for other nodes."""
+    softmax = _made_by(node.inputs[0] if reshapes(node) else None, "Softmax")
+    flatten = None if softmax is None else _made_by(softmax.inputs[0], "Flatten")
+    if softmax is None or flatten is None:
+        return None
+    source, given = input_at(flatten, 0), input_at(node, 1)
+    shape = _made_by(given, "Shape")
+    whole = shape is not None and not shape.attributes
+    axes = rank(source)
+    if source is None or axes is None or not whole:
+        return None
+    last = int_attribute(flatten, "axis", 1) in (-1, axes - 1) and int_attribute(softmax, "axis", -1) in (
+        -1,
+        1,
+    )
+    sized = shape is not None and shape.inputs[0] is source
+    return Term(source, (axes - 1,), frozenset((softmax, flatten))) if last and sized else None
+
+
+def _made_by(value: ir.Value | None, op_type: str) -> ir.Node | None:
+    """The node that yields a value, if its op is this one."""
+    node = None if value is None else value.producer()
+    return node if node is not None and node.op_type == op_type and is_standard(node) else None
 
 
 def _exponentials(value: ir.Value | None, divisor: ir.Value | None) -> Term | None:

@@ -21,14 +21,19 @@ from calib8.program.rules import PROFILES, Profile
 from small_models import run
 
 CASES = {"convolution": 80, "transposed": 50, "max_pool": 50, "average_pool": 50}
+SEEDS = [
+    *(pytest.param(kind, range(count), id=kind) for kind, count in CASES.items()),
+    *(pytest.param(kind, range(count, 220), id=f"more-{kind}", marks=pytest.mark.slow)
+      for kind, count in CASES.items()),
+]  # fmt: skip
 GROUPED = "it has groups, and its frames overlap"
 
 
-@pytest.mark.parametrize("kind", CASES)
-def test_random_layers_give_the_codes_of_onnxruntime(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "seeds"), SEEDS)
+def test_random_layers_give_the_codes_of_onnxruntime(kind: str, seeds: range) -> None:
     """Of its float kernel where padding counts in a mean that rounds up: its int8 one divides otherwise."""
     in_integers = 0
-    for seed in range(CASES[kind]):
+    for seed in seeds:
         proto = KINDS[kind](seed)
         program = lowered(proto)
         if "Float" in steps(program):
@@ -45,7 +50,7 @@ def test_random_layers_give_the_codes_of_onnxruntime(kind: str) -> None:
         else:
             [expected] = runtime_outputs(proto, feeds)
             assert np.array_equal(expected, got), (seed, text)
-    assert in_integers >= 0.8 * CASES[kind]
+    assert in_integers >= 0.8 * len(seeds)
 
 
 @pytest.mark.parametrize("profile", ["tflite", "single"])
