@@ -67,6 +67,6 @@ def test_kept_in_float_what_is_around_them_trains() -> None:
     assert "Conv" in quantized and "LSTM" not in quantized
     with torch.no_grad():
         wanted = model.eval()(FRAMES).numpy()
-    program = made.lower()
+    program = made.lower(shapes={"x": FRAMES.shape})
     [got] = calib8.InferenceSession(program).run(None, {program.inputs[0].name: FRAMES.numpy()})
     np.testing.assert_allclose(got, wanted, rtol=0, atol=0.05 * float(np.abs(wanted).max()))
