@@ -103,6 +103,9 @@ def picture(curves: dict[str, Array], steps: int) -> str:
     most = float(np.ceil(20 * max(float(curve.max()) for curve in curves.values())) / 20)
     colors = ("#1f6fb2", "#c2571a", "#2f8f4e", "#8a4fa8")
 
+    def centred(x: float, y: float, text: str) -> str:
+        return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="middle">{text}</text>'
+
     def at(place: float, value: float) -> str:
         return f"{left + width * place:.1f},{top + height * (1 - value / most):.1f}"
 
@@ -117,9 +120,8 @@ def picture(curves: dict[str, Array], steps: int) -> str:
         lines.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.2f}</text>')
     for place in np.linspace(0, 1, 5):
         x = left + width * place
-        lines.append(f'<text x="{x:.0f}" y="{top + height + 18}" text-anchor="middle">{place * steps:.0f}</text>')
-    middle = left + width / 2
-    lines.append(f'<text x="{middle:.0f}" y="{top + height + 36}" text-anchor="middle">steps; largest |Δh|</text>')
+        lines.append(centred(x, top + height + 18, f"{place * steps:.0f}"))
+    lines.append(centred(left + width / 2, top + height + 36, "steps; largest |Δh|"))
     for number, (name, curve) in enumerate(curves.items()):
         points = " ".join(at((i + 0.5) / len(curve), float(value)) for i, value in enumerate(curve))
         color, x = colors[number], left + number * width / len(curves)
