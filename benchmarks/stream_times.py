@@ -65,6 +65,8 @@ LAYERS: Final = (
 """Op, T, I, H and directions."""
 
 GATES: Final = {"LSTM": 4, "GRU": 3}
+HEAD: Final = 8
+"""Results of the product behind a layer."""
 
 
 @dataclass(frozen=True)
@@ -184,26 +186,32 @@ def in_calib8(network: Network) -> Run:
     return run
 
 
+def title(op: str, steps: int, inputs: int, units: int, directions: int) -> str:
+    """What the row of a layer is called."""
+    return f"{op}, {steps} steps, {inputs} → {units}" + (", both ways" if directions == 2 else "")
+
+
 def layer(op: str, steps: int, inputs: int, units: int, directions: int, folder: Path) -> Network:
-    """A layer with random weights, quantized by default."""
+    """A layer with random weights and a product of its units with a small matrix, quantized by default."""
     rng, rows = np.random.default_rng((steps, inputs, units)), GATES[op] * units
     reach = 1 / np.sqrt(units)
     weights = {
         name: rng.uniform(-reach, reach, (directions, *sizes)).astype(np.float32)
         for name, sizes in (("W", (rows, inputs)), ("R", (rows, units)), ("B", (2 * rows,)))
     }
+    weights["V"] = rng.normal(0, reach, (units, HEAD)).astype(np.float32)
     direction = "forward" if directions == 1 else "bidirectional"
     own: dict[str, Any] = {"linear_before_reset": 1} if op == "GRU" else {}
     nodes = [
         helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0, 2]),
-        helper.make_node(op, ["turned", *weights], ["y"], hidden_size=units, direction=direction, **own),
+        helper.make_node(op, ["turned", "W", "R", "B"], ["h"], hidden_size=units, direction=direction, **own),
+        helper.make_node("MatMul", ["h", "V"], ["y"]),
     ]
     value = lambda name, sizes: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes)  # noqa: E731
     graph = helper.make_graph(
-        nodes, op, [value("x", [1, steps, inputs])], [value("y", [steps, directions, 1, units])],
+        nodes, op, [value("x", [1, steps, inputs])], [value("y", [steps, directions, 1, HEAD])],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )  # fmt: skip
-    name = f"{op}, {steps} steps, {inputs} → {units}" + (", both ways" if directions == 2 else "")
     model, int8 = (
         folder / f"{op.lower()}_{steps}_{inputs}_{units}_{directions}{end}" for end in (".onnx", ".int8.onnx")
     )
@@ -211,11 +219,11 @@ def layer(op: str, steps: int, inputs: int, units: int, directions: int, folder:
     fed = {"x": rng.normal(0, 1, (FRAMES, steps, inputs)).astype(np.float32)}
     if not int8.exists():
         calib8.quantize(model, fed, target="calib8", samples=50, effort="fast", state={}).save(int8)
-    return Network(name, model, int8, fed, {}, {})
+    return Network(title(op, steps, inputs, units, directions), model, int8, fed, {}, {})
 
 
 def networks(folder: Path, made: Path) -> list[Network]:
-    """Those of ``streams.py``, and layers."""
+    """Those of ``streams.py``."""
     noisy = made_speech(FRAMES * 512 / RATE + 1, 3).noisy
     frames = np.stack([frame for frame, _ in zip(dtln_frames(noisy), range(FRAMES), strict=False)])
     spectra = np.abs(np.fft.rfft(frames)).astype(np.float32)
@@ -229,12 +237,18 @@ def networks(folder: Path, made: Path) -> list[Network]:
     )
     dtln = [
         Network(
-            title, folder / f"{stem}.onnx", made / f"{stem}.int8.onnx", {port: array[:, None]},
+            name, folder / f"{stem}.onnx", made / f"{stem}.int8.onnx", {port: array[:, None]},
             STATES[f"{stem}.onnx"], {},
         )
-        for title, stem, port, array in pairs
+        for name, stem, port, array in pairs
     ]  # fmt: skip
-    return [silero, *dtln, *(layer(*sizes, made) for sizes in LAYERS)]
+    return [silero, *dtln]
+
+
+def chosen(folder: Path, made: Path, only: str) -> Iterator[Network]:
+    """Those whose names hold a text, layers behind the others."""
+    yield from (one for one in networks(folder, made) if only in one.name)
+    yield from (layer(*sizes, made) for sizes in LAYERS if only in title(*sizes))
 
 
 def timed(network: Network, made: Path, rounds: int) -> dict[str, Any]:
@@ -283,7 +297,7 @@ def main() -> None:
     ratios = [f"{name} : calib8" for name in RUNTIMES[:-1]]
     print("| µs per frame, dB, MB | " + " | ".join((*RUNTIMES, *ratios)) + " |")
     print("|---|" + "---|" * len((*RUNTIMES, *ratios)))
-    for network in (one for one in networks(asked.folder, made) if asked.only in one.name):
+    for network in chosen(asked.folder, made, asked.only):
         row = timed(network, made, asked.rounds)
         median = row["median_us"]
         ratios = [
