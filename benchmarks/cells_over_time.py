@@ -1,15 +1,17 @@
 """How far the h of quantized LSTM and GRU drifts from the float layer's over thousands of steps.
 
-    python benchmarks/cells_over_time.py --steps 2000 --units 64
+    python benchmarks/cells_over_time.py --steps 2000 --units 64 --svg docs/images/cells_over_time.svg
 
 A random layer reads smooth noise. Every form has its own states and is never corrected: ONNX Runtime
 computes the float layer, the reference of calib8 the quantized one. Of each part of the steps the largest and
-the mean |Δh| are printed; an error that feeds on itself would grow from part to part.
+the mean |Δh| are printed; an error that feeds on itself would grow from part to part. The picture has the
+largest |Δh| of every 50 steps.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +29,9 @@ Array = npt.NDArray[np.float32]
 GATES: Final = {"LSTM": 4, "GRU": 3}
 FORMS: Final = {"hybrid": "onnx", "integer": "single"}
 """Form → profile that it runs in."""
+
+WINDOW: Final = 50
+"""Steps of a point of the picture."""
 
 
 def network(op: str, steps: int, samples: int, inputs: int, units: int, seed: int) -> onnx.ModelProto:
@@ -70,10 +75,8 @@ def smooth_noise(steps: int, samples: int, inputs: int, seed: int) -> Array:
     return smooth.astype(np.float32)[:steps]
 
 
-def errors(
-    op: str, form: str, sizes: tuple[int, int, int, int], parts: int, seed: int
-) -> list[tuple[float, float]]:
-    """The largest and the mean |Δh| in each part of the steps."""
+def errors(op: str, form: str, sizes: tuple[int, int, int, int], seed: int) -> Array:
+    """|Δh| [T, N·H] of all steps."""
     steps, samples, inputs, units = sizes
     model = network(op, steps, samples, inputs, units, seed)
     calibration = [{"x": smooth_noise(steps, samples, inputs, 1000 + seed + i)} for i in range(2)]
@@ -84,9 +87,48 @@ def errors(
     feeds = {"x": smooth_noise(steps, samples, inputs, seed)}
     wanted = ort.InferenceSession(model.SerializeToString()).run(["h"], feeds)[0]
     [place] = [place for place, port in enumerate(program.outputs) if port.name == "h"]
-    error = np.abs(run_program(program, feeds)[place] - wanted)
+    error: Array = np.abs(run_program(program, feeds)[place] - wanted)
     assert isinstance(made.model, ir.Model)
-    return [(float(part.max()), float(part.mean())) for part in np.array_split(error, parts)]
+    return error.reshape(steps, -1)
+
+
+def told(error: Array, parts: int) -> Array:
+    """[parts, 2]: the largest and the mean |Δh| of each."""
+    return np.array([(part.max(), part.mean()) for part in np.array_split(error, parts)], np.float32)
+
+
+def picture(curves: dict[str, Array], steps: int) -> str:
+    """SVG with a line per form: the largest |Δh| of each window over the steps, linear axes from 0."""
+    left, top, width, height = 52, 12, 560, 220
+    most = float(np.ceil(20 * max(float(curve.max()) for curve in curves.values())) / 20)
+    colors = ("#1f6fb2", "#c2571a", "#2f8f4e", "#8a4fa8")
+
+    def centred(x: float, y: float, text: str) -> str:
+        return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="middle">{text}</text>'
+
+    def at(place: float, value: float) -> str:
+        return f"{left + width * place:.1f},{top + height * (1 - value / most):.1f}"
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 20} {top + height + 66}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{left + width + 20}" height="{top + height + 66}" fill="#ffffff"/>',
+    ]
+    for value in np.linspace(0, most, 6):
+        y = top + height * (1 - value / most)
+        lines.append(f'<path d="M{left} {y:.1f}h{width}" stroke="#d8d8d8"/>')
+        lines.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.2f}</text>')
+    for place in np.linspace(0, 1, 5):
+        x = left + width * place
+        lines.append(centred(x, top + height + 18, f"{place * steps:.0f}"))
+    lines.append(centred(left + width / 2, top + height + 36, "steps; largest |Δh|"))
+    for number, (name, curve) in enumerate(curves.items()):
+        points = " ".join(at((i + 0.5) / len(curve), float(value)) for i, value in enumerate(curve))
+        color, x = colors[number], left + number * width / len(curves)
+        lines.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>')
+        lines.append(f'<path d="M{x:.0f} {top + height + 54}h18" stroke="{color}" stroke-width="3"/>')
+        lines.append(f'<text x="{x + 24:.0f}" y="{top + height + 58}">{name}</text>')
+    return "\n".join([*lines, "</svg>", ""])
 
 
 def main() -> None:
@@ -98,7 +140,9 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=64)
     parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--svg", type=Path, help="where the picture goes")
     asked = parser.parse_args()
+    curves: dict[str, Array] = {}
     ends = np.array_split(np.arange(asked.steps), asked.parts)
     heads = [f"{part[0] + 1} … {part[-1] + 1}" for part in ends]
     print("| layer | form |", " | ".join(heads), "|")
@@ -106,9 +150,13 @@ def main() -> None:
     for op in GATES:
         for form in FORMS:
             sizes = (asked.steps, asked.samples, asked.inputs, asked.units)
-            rows = [errors(op, form, sizes, asked.parts, seed) for seed in range(asked.seeds)]
-            means = np.mean(rows, axis=0)
+            found = [errors(op, form, sizes, seed) for seed in range(asked.seeds)]
+            means = np.mean([told(error, asked.parts) for error in found], axis=0)
+            windows = max(1, asked.steps // WINDOW)
+            curves[f"{op}, {form}"] = np.mean([told(error, windows)[:, 0] for error in found], axis=0)
             print(f"| {op} | {form} |", " | ".join(f"{most:.3f} ({mean:.4f})" for most, mean in means), "|")
+    if asked.svg is not None:
+        asked.svg.write_text(picture(curves, asked.steps), "utf-8")
 
 
 if __name__ == "__main__":

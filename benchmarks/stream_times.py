@@ -1,19 +1,21 @@
-"""Times of streaming networks and LSTM layers per frame: calib8's int8 beside onnxruntime and OpenVINO.
+"""Streaming networks, LSTM and GRU layers: time, error and size of calib8's int8, onnxruntime and OpenVINO.
 
     python benchmarks/stream_times.py FOLDER --made FOLDER --rounds 15 --json times.json
 
 FOLDER holds silero_vad.onnx, dtln_model_1.onnx and dtln_model_2.onnx, MADE what ``streams.py`` left there
 (int8 models). Every runtime gets the same frames of made speech, one after the other, carries the state, and
 has one thread. They take turns after every few frames, so that whatever else the machine does meets all of
-them. Each frame is timed by itself: told are the time that a tenth of the frames stay below, which a busy
-machine hardly changes, and the median.
+them. Each frame is timed by itself: told are the median, and in brackets the time that a tenth of the frames
+stay below, which a busy machine hardly changes; then the SQNR of the result beside FP32, each with its own
+state over the whole stream, and the bytes of the file.
 
 float       FP32 in ONNX Runtime, the file as it is
 dynamic     the same with LSTM, MatMul and Gemm quantized by onnxruntime.quantization.quantize_dynamic
 openvino    FP32 in OpenVINO, latency mode
 calib8      int8 in calib8's engine
 
-LSTM layers are random ones, [T, 1, I] with H units, one direction or two; calib8 quantizes them by default.
+LSTM and GRU layers are random ones, [T, 1, I] with H units, one direction or two; calib8 quantizes them by
+default. onnxruntime has no dynamic form of GRU.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.passes.prepare import prepare
 from speech_made import RATE, made_speech
-from streams import STATES, dtln_frames, vad_frames
+from streams import STATES, dtln_frames, sqnr_db, vad_frames
 
 Array = npt.NDArray[Any]
-Run = Callable[[], None]
-"""One frame, and what is carried to the next one."""
+Run = Callable[[], Array]
+"""The result of one frame; what is carried to the next one stays inside."""
 
 FRAMES: Final = 100
 IN_TURN: Final = 8
@@ -55,8 +57,16 @@ IN_TURN: Final = 8
 
 RUNTIMES: Final = ("float", "dynamic", "openvino", "calib8")
 DYNAMIC: Final = ("LSTM", "MatMul", "Gemm")
-LAYERS: Final = ((1, 128, 128, 1), (1, 256, 256, 1), (50, 64, 128, 1), (40, 512, 512, 2))
-"""T, I, H and directions."""
+LAYERS: Final = (
+    *(("LSTM", steps, units, units, 1) for units in (128, 256, 512) for steps in (1, 32, 100)),
+    ("LSTM", 40, 512, 512, 2),
+    *(("GRU", steps, 256, 256, 1) for steps in (1, 32, 100)),
+)
+"""Op, T, I, H and directions."""
+
+GATES: Final = {"LSTM": 4, "GRU": 3}
+HEAD: Final = 8
+"""Results of the product behind a layer."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +94,14 @@ def runs(network: Network, made: Path) -> dict[str, tuple[Run, float]]:
     """Runtime → one frame of a stream, and the bytes of its file."""
     plain = prepared(network, made)
     dynamic = made / f"{plain.stem}.dynamic.onnx"
-    quantize_dynamic(
-        plain, dynamic, op_types_to_quantize=list(DYNAMIC), weight_type=QuantType.QInt8, per_channel=True,
-        extra_options={"MatMulConstBOnly": True},
-    )  # fmt: skip
-    return {
-        "float": (in_onnxruntime(network, network.model, network.fixed), network.model.stat().st_size),
-        "dynamic": (in_onnxruntime(network, dynamic, {}), dynamic.stat().st_size),
+    found = {"float": (in_onnxruntime(network, network.model, network.fixed), network.model.stat().st_size)}
+    if any(node.op_type in DYNAMIC for node in onnx.load(plain).graph.node):
+        quantize_dynamic(
+            plain, dynamic, op_types_to_quantize=list(DYNAMIC), weight_type=QuantType.QInt8, per_channel=True,
+            extra_options={"MatMulConstBOnly": True},
+        )  # fmt: skip
+        found["dynamic"] = (in_onnxruntime(network, dynamic, {}), dynamic.stat().st_size)
+    return found | {
         "openvino": (in_openvino(network, plain), plain.stat().st_size),
         "calib8": (in_calib8(network), network.int8.stat().st_size),
     }
@@ -128,9 +139,10 @@ def in_onnxruntime(network: Network, path: Path, fixed: Mapping[str, Array]) -> 
     first = [one.name for one in session.get_outputs() if one.name not in network.states.values()]
     names, frames = [*first, *network.states.values()], frames_of(network)
 
-    def run() -> None:
+    def run() -> Array:
         results = session.run(names, {**next(frames), **state, **fixed})
         state.update(zip(network.states, results[len(first) :], strict=True))
+        return results[0]
 
     return run
 
@@ -149,15 +161,17 @@ def in_openvino(network: Network, path: Path) -> Run:
     compiled = core.compile_model(model, "CPU", config)
     request, frames = compiled.create_infer_request(), frames_of(network)
     outputs = {name: compiled.output(name) for name in network.states.values()}
+    [first, *_] = [port for port in compiled.outputs if not port.names & outputs.keys()]
     state = {
         port.any_name: np.zeros(tuple(port.shape), np.float32)
         for port in compiled.inputs
         if port.any_name in network.states
     }
 
-    def run() -> None:
+    def run() -> Array:
         results = request.infer({**next(frames), **state})
         state.update({name: np.array(results[outputs[output]]) for name, output in network.states.items()})
+        return np.array(results[first])
 
     return run
 
@@ -166,43 +180,50 @@ def in_calib8(network: Network) -> Run:
     """The session carries the state."""
     session, frames = calib8.InferenceSession(network.int8, threads=1), frames_of(network)
 
-    def run() -> None:
-        session.run(None, next(frames))
+    def run() -> Array:
+        return session.run(None, next(frames))[0]
 
     return run
 
 
-def lstm(steps: int, inputs: int, units: int, directions: int, folder: Path) -> Network:
-    """A layer with random weights, quantized by default."""
-    rng = np.random.default_rng((steps, inputs, units))
+def title(op: str, steps: int, inputs: int, units: int, directions: int) -> str:
+    """What the row of a layer is called."""
+    return f"{op}, {steps} steps, {inputs} → {units}" + (", both ways" if directions == 2 else "")
+
+
+def layer(op: str, steps: int, inputs: int, units: int, directions: int, folder: Path) -> Network:
+    """A layer with random weights and a product of its units with a small matrix, quantized by default."""
+    rng, rows = np.random.default_rng((steps, inputs, units)), GATES[op] * units
     reach = 1 / np.sqrt(units)
     weights = {
         name: rng.uniform(-reach, reach, (directions, *sizes)).astype(np.float32)
-        for name, sizes in (("W", (4 * units, inputs)), ("R", (4 * units, units)), ("B", (8 * units,)))
+        for name, sizes in (("W", (rows, inputs)), ("R", (rows, units)), ("B", (2 * rows,)))
     }
+    weights["V"] = rng.normal(0, reach, (units, HEAD)).astype(np.float32)
     direction = "forward" if directions == 1 else "bidirectional"
+    own: dict[str, Any] = {"linear_before_reset": 1} if op == "GRU" else {}
     nodes = [
         helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0, 2]),
-        helper.make_node("LSTM", ["turned", *weights], ["y"], hidden_size=units, direction=direction),
+        helper.make_node(op, ["turned", "W", "R", "B"], ["h"], hidden_size=units, direction=direction, **own),
+        helper.make_node("MatMul", ["h", "V"], ["y"]),
     ]
     value = lambda name, sizes: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes)  # noqa: E731
     graph = helper.make_graph(
-        nodes, "lstm", [value("x", [1, steps, inputs])], [value("y", [steps, directions, 1, units])],
+        nodes, op, [value("x", [1, steps, inputs])], [value("y", [steps, directions, 1, HEAD])],
         [numpy_helper.from_array(array, name) for name, array in weights.items()],
     )  # fmt: skip
-    name = f"LSTM, {steps} steps, {inputs} → {units}" + (", both ways" if directions == 2 else "")
     model, int8 = (
-        folder / f"lstm_{steps}_{inputs}_{units}_{directions}{end}" for end in (".onnx", ".int8.onnx")
+        folder / f"{op.lower()}_{steps}_{inputs}_{units}_{directions}{end}" for end in (".onnx", ".int8.onnx")
     )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
     fed = {"x": rng.normal(0, 1, (FRAMES, steps, inputs)).astype(np.float32)}
     if not int8.exists():
         calib8.quantize(model, fed, target="calib8", samples=50, effort="fast", state={}).save(int8)
-    return Network(name, model, int8, fed, {}, {})
+    return Network(title(op, steps, inputs, units, directions), model, int8, fed, {}, {})
 
 
 def networks(folder: Path, made: Path) -> list[Network]:
-    """Those of ``streams.py``, and layers."""
+    """Those of ``streams.py``."""
     noisy = made_speech(FRAMES * 512 / RATE + 1, 3).noisy
     frames = np.stack([frame for frame, _ in zip(dtln_frames(noisy), range(FRAMES), strict=False)])
     spectra = np.abs(np.fft.rfft(frames)).astype(np.float32)
@@ -216,17 +237,24 @@ def networks(folder: Path, made: Path) -> list[Network]:
     )
     dtln = [
         Network(
-            title, folder / f"{stem}.onnx", made / f"{stem}.int8.onnx", {port: array[:, None]},
+            name, folder / f"{stem}.onnx", made / f"{stem}.int8.onnx", {port: array[:, None]},
             STATES[f"{stem}.onnx"], {},
         )
-        for title, stem, port, array in pairs
+        for name, stem, port, array in pairs
     ]  # fmt: skip
-    return [silero, *dtln, *(lstm(*sizes, made) for sizes in LAYERS)]
+    return [silero, *dtln]
+
+
+def chosen(folder: Path, made: Path, only: str) -> Iterator[Network]:
+    """Those whose names hold a text, layers behind the others."""
+    yield from (one for one in networks(folder, made) if only in one.name)
+    yield from (layer(*sizes, made) for sizes in LAYERS if only in title(*sizes))
 
 
 def timed(network: Network, made: Path, rounds: int) -> dict[str, Any]:
-    """Microseconds per frame of every runtime: the fastest tenth, and the median."""
+    """Microseconds per frame: the median, and the fastest tenth; dB beside FP32; megabytes."""
     found = runs(network, made)
+    streams = {name: np.stack([run() for _ in range(FRAMES)]) for name, (run, _) in found.items()}
     seconds: dict[str, list[float]] = {name: [] for name in found}
     for _ in range(rounds):
         for name, (run, _) in found.items():
@@ -239,8 +267,19 @@ def timed(network: Network, made: Path, rounds: int) -> dict[str, Any]:
         "network": network.name,
         "fastest_us": {name: 1e6 * statistics.quantiles(each, n=10)[0] for name, each in seconds.items()},
         "median_us": {name: 1e6 * statistics.median(each) for name, each in seconds.items()},
+        "sqnr_db": {name: sqnr_db(streams["float"], each) for name, each in streams.items()},
         "megabytes": {name: size / 1e6 for name, (_, size) in found.items()},
     }
+
+
+def cell(row: dict[str, Any], name: str) -> str:
+    """What a runtime took and gave, as a cell of the table."""
+    if name not in row["median_us"]:
+        return "–"
+    told = [f"{row['median_us'][name]:.0f} ({row['fastest_us'][name]:.0f})", f"{row['megabytes'][name]:.2f}"]
+    if name != "float":
+        told.insert(1, f"{row['sqnr_db'][name]:.1f}")
+    return ", ".join(told)
 
 
 def main() -> None:
@@ -255,13 +294,19 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     made, rows = asked.made or asked.folder, []
-    print("| µs per frame, MB | " + " | ".join(RUNTIMES) + " | float : calib8 | dynamic : calib8 |")
-    for network in (one for one in networks(asked.folder, made) if asked.only in one.name):
+    ratios = [f"{name} : calib8" for name in RUNTIMES[:-1]]
+    print("| µs per frame, dB, MB | " + " | ".join((*RUNTIMES, *ratios)) + " |")
+    print("|---|" + "---|" * len((*RUNTIMES, *ratios)))
+    for network in chosen(asked.folder, made, asked.only):
         row = timed(network, made, asked.rounds)
-        fastest, median, size = row["fastest_us"], row["median_us"], row["megabytes"]
-        cells = [f"{fastest[name]:.0f} ({median[name]:.0f}), {size[name]:.2f}" for name in RUNTIMES]
-        ratios = [f"{fastest[name] / fastest['calib8']:.2f}" for name in ("float", "dynamic")]
-        print("| " + " | ".join([row["network"], *cells, *ratios]) + " |", flush=True)
+        median = row["median_us"]
+        ratios = [
+            f"{median[name] / median['calib8']:.2f}" if name in median else "–" for name in RUNTIMES[:-1]
+        ]
+        print(
+            "| " + " | ".join([row["network"], *(cell(row, name) for name in RUNTIMES), *ratios]) + " |",
+            flush=True,
+        )
         rows.append(row)
     if asked.json is not None:
         asked.json.write_text(json.dumps(rows, indent=1) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import operator
 import warnings
 from collections.abc import Mapping, Sequence
 
@@ -77,7 +78,8 @@ def prepare(
 
     Raises:
         UsageError: an option that does not fit, or example inputs that the module does not take.
-        UnsupportedModelError: the module cannot be traced or simulated; every place is listed.
+        UnsupportedModelError: the module cannot be traced or simulated, every place is listed; or it holds
+            recurrent layers that are not kept in float.
         TableError: the table is not of this module.
     """
     chosen = _scheme(scheme, activations, weights)
@@ -86,6 +88,7 @@ def prepare(
         raise UsageError("keep_float", "is one string", f"Give a list: keep_float=[{keep_float!r}]")
     module = unwrapped(model)
     _check_names(module)
+    _refuse_recurrent(module, keep_float)
     traced = trace(_copied(module))
     inputs = checked_inputs(traced, example_inputs)
     split_wide_linears(traced, inputs)
@@ -117,6 +120,26 @@ def _check_names(module: nn.Module) -> None:
     if taken:
         problem = f"calls a part of itself '{taken[0]}', which its simulation needs for itself"
         raise UnsupportedModelError(name, problem, "Give that part another name")
+
+
+def _refuse_recurrent(module: nn.Module, keep_float: Sequence[str]) -> None:
+    """Refuses recurrent layers that are not kept in float: nothing simulates what their int8 form rounds."""
+    kept = tuple(f"{name}." for name in keep_float)
+    found = {
+        path: type(one).__name__
+        for path, one in module.named_modules()
+        if isinstance(one, nn.RNNBase | nn.RNNCellBase) and not f"{path}.".startswith(kept)
+    }
+    if not found:
+        return
+    listed = ", ".join(f"'{path}' ({kind})" for path, kind in found.items())
+    problem = f"holds recurrent layers, whose int8 form training does not simulate: {listed}"
+    names = ", ".join(repr(path) for path in found)
+    cure = (
+        f"Train what is around them (keep_float=[{names}]), or train in float and give the module to"
+        " calib8.quantize, which makes hybrid layers of them for the target calib8"
+    )
+    raise UnsupportedModelError(type(module).__name__, problem, cure)
 
 
 def _copied(module: nn.Module) -> nn.Module:
@@ -216,7 +239,7 @@ def _nodes_called(traced: fx.GraphModule, names: Sequence[str], known: Mapping[s
         UsageError: one names nothing.
     """
     paths = {
-        node.name: str(node.target if node.op == "call_module" else node.meta.get(OWNER, ""))
+        node.name: _path_of(node)
         for node in traced.graph.nodes
         if node.op in ("call_module", "call_function", "call_method")
     }
@@ -234,6 +257,14 @@ def _nodes_called(traced: fx.GraphModule, names: Sequence[str], known: Mapping[s
             raise UsageError(f"keep_float={name!r}", "no module and no node that is left is called so", cure)
         found += inside
     return found
+
+
+def _path_of(node: fx.Node) -> str:
+    """The module that a call belongs to; what takes one result of several belongs to who gives them."""
+    source = node.args[0] if node.target is operator.getitem else None
+    if isinstance(source, fx.Node) and source.op == "call_module":
+        return str(source.target)
+    return str(node.target if node.op == "call_module" else node.meta.get(OWNER, ""))
 
 
 def _check_table(table: CalibrationTable, placed: PlacedGraph) -> None:
