@@ -68,8 +68,8 @@ def test_threads_take_values_and_change_no_bit() -> None:
         ({"count": 1 << 20}, "leaves its buffer"),
         ({"function": 0}, "an unknown function"),
         ({"function": 8}, "an unknown function"),
-        ({"alpha": 0x7FF0 << 48}, "a parameter of a function"),
-        ({"target_buffer": 2}, "leaves its buffer"),
+        ({"~alpha": 0x7FF0 << 48}, "a parameter of a function"),
+        ({"target_buffer": 1}, "leaves its buffer"),
     ],
 )
 def test_broken_steps_are_told_when_a_plan_is_opened(changes: dict[str, int], told: str) -> None:
