@@ -8,6 +8,7 @@ namespace calib8::engine {
 void conv_avx2(const Conv& step, const Memory& memory, Part part);
 void wide_conv_avx2(const WideConv& step, const Memory& memory, Part part);
 void recurrent_avx2(const Recurrent& step, const Memory& memory, Part part);
+void real_function_avx2(const RealFunction& step, const Memory& memory, Part part);
 void integer_lstm_avx2(const IntegerLstm& step, const Memory& memory, Part part);
 void integer_gru_avx2(const IntegerGru& step, const Memory& memory, Part part);
 void fill_moves_avx2(KernelTable& table);
@@ -20,6 +21,7 @@ void fill_avx2(KernelTable& table) {
   set_kernel<WideConv, wide_conv_avx2>(table);
   set_kernel<Depthwise, depthwise_avx2>(table);
   set_kernel<Recurrent, recurrent_avx2>(table);
+  set_kernel<RealFunction, real_function_avx2>(table);
   set_kernel<IntegerLstm, integer_lstm_avx2>(table);
   set_kernel<IntegerGru, integer_gru_avx2>(table);
   fill_elementwise_avx2(table);

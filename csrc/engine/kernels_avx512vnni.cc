@@ -7,6 +7,7 @@
 namespace calib8::engine {
 
 void recurrent_avx512vnni(const Recurrent& step, const Memory& memory, Part part);
+void real_function_avx512vnni(const RealFunction& step, const Memory& memory, Part part);
 void integer_lstm_avx512vnni(const IntegerLstm& step, const Memory& memory, Part part);
 void integer_gru_avx512vnni(const IntegerGru& step, const Memory& memory, Part part);
 void fill_borders_avx512vnni(KernelTable& table);
@@ -18,6 +19,7 @@ void fill_avx512vnni(KernelTable& table) {
   set_kernel<WideConv, wide_conv_avx512vnni>(table);
   set_kernel<Depthwise, depthwise_avx512vnni>(table);
   set_kernel<Recurrent, recurrent_avx512vnni>(table);
+  set_kernel<RealFunction, real_function_avx512vnni>(table);
   set_kernel<IntegerLstm, integer_lstm_avx512vnni>(table);
   set_kernel<IntegerGru, integer_gru_avx512vnni>(table);
   fill_elementwise_avx512vnni(table);

@@ -30,6 +30,7 @@ void fill_reference(KernelTable& table) {
   set_kernel<Recurrent, reference_recurrent>(table);
   set_kernel<IntegerLstm, reference_integer_lstm>(table);
   set_kernel<TimeFilter, reference_time_filter>(table);
+  set_kernel<RealFunction, reference_real_function>(table);
   set_kernel<IntegerGru, reference_integer_gru>(table);
   set_kernel<ResizeLinear, reference_resize_linear>(table);
   set_kernel<ResizeToFloat, reference_resize_to_float>(table);

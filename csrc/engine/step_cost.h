@@ -15,8 +15,9 @@ namespace {  // NOLINT: internal linkage is the point
 
 constexpr int64_t kWorthSharing = 500;  // nanoseconds
 
-// Per nanosecond: products of a convolution and of a depthwise layer, bytes moved, elements computed.
-constexpr double kProducts = 250, kDepthwiseProducts = 100, kBytes = 32, kElements = 16;
+// Per nanosecond: products of a convolution and of a depthwise layer, bytes moved, elements computed,
+// functions of float32.
+constexpr double kProducts = 250, kDepthwiseProducts = 100, kBytes = 32, kElements = 16, kFunctions = 2;
 
 // In float64, where products of sizes do not overflow.
 inline double product(const Axes& sizes) {
@@ -68,6 +69,8 @@ inline double nanoseconds(const TimeFilter& step) {
 }
 inline double nanoseconds(const IntegerGru& step) { return step.samples > 1 ? kWorthSharing : 0; }
 inline double nanoseconds(const Lookup& step) { return product(step.tensors.sizes) / kElements; }
+
+inline double nanoseconds(const RealFunction& step) { return static_cast<double>(step.count) / kFunctions; }
 
 // All others.
 template <class Step>

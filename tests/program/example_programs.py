@@ -460,6 +460,13 @@ def moves(profile: Profile) -> dict[str, Program]:
         "Recurrent": recurrent(profile),
         "IntegerLstm": integer_lstm(profile),
         "TimeFilter": time_filter(profile),
+        "RealFunction": single(
+            op.RealFunction,
+            [plain("x", 3, 7)],
+            plain("y", 3, 7),
+            profile,
+            function=rules.CellFunction("ScaledTanh", 1.5, -0.75),
+        ),
         "IntegerGru": integer_gru(profile),
         "Float": float_program(profile),
     }

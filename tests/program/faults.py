@@ -10,6 +10,7 @@ import integer_gru_faults
 import integer_lstm_faults
 import norm_faults
 import numpy as np
+import real_function_faults
 import recurrent_faults
 import time_filter_faults
 from example_programs import EXAMPLES, fixed, floats, ints, plain, single, sums, with_slot, with_step
@@ -413,6 +414,7 @@ RULES = [
     *norm_faults.RULES,
     *recurrent_faults.PARAMETERS,
     *integer_lstm_faults.PARAMETERS,
+    *real_function_faults.PARAMETERS,
     *time_filter_faults.PARAMETERS,
     *integer_gru_faults.PARAMETERS,
     axis("the fraction 1.5. It must be in 0 … 1", "onnx", fraction=floats(0, 0.5, 1.5)),

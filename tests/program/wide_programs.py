@@ -137,7 +137,8 @@ WIDE: dict[tuple[str, Profile], Program] = {
 
 NARROW = [
     *("AddSums", "ArgMax", "ArgMin", "AveragePool", "Div", "GroupNorm", "IntegerLstm", "MatMul", "Maximum"),
-    *("Mean", "Minimum", "RealPair", "RealRescale", "Recurrent", "ReduceMax", "ReduceMin", "Requantize"),
+    *("Mean", "Minimum", "RealFunction", "RealPair", "RealRescale", "Recurrent", "ReduceMax", "ReduceMin"),
+    "Requantize",
     "ResizeLinear",
     "Softmax",
 ]

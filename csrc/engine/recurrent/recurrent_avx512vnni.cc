@@ -6,5 +6,8 @@ namespace calib8::engine {
 void recurrent_avx512vnni(const Recurrent& step, const Memory& memory, Part part) {
   run_teams<LaneOps>(step, memory, part);
 }
+void real_function_avx512vnni(const RealFunction& step, const Memory& memory, Part part) {
+  function_of_values(step, memory, part);
+}
 
 }  // namespace calib8::engine

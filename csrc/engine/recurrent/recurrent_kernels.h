@@ -11,6 +11,24 @@ namespace {  // NOLINT: internal linkage is the point
 alignas(64) constexpr int32_t kUnitMasks[2 * Recurrent::kBlock] = {-1, -1, -1, -1, -1, -1, -1, -1,
                                                                    -1, -1, -1, -1, -1, -1, -1, -1};
 
+// A RealFunction; what is left behind the last vector goes through one of zeros.
+inline void function_of_values(const RealFunction& step, const Memory& memory, Part part) {
+  const auto* source = memory.data<float>(step.source_buffer, step.source_offset);
+  auto* target = memory.data<float>(step.target_buffer, step.target_offset);
+  const CellFunction function{static_cast<int32_t>(step.function), static_cast<float>(step.alpha),
+                              static_cast<float>(step.beta)};
+  const Range range = share(part, step.count, kLanes);
+  int64_t i = range.begin;
+  for (; i + kLanes <= range.end; i += kLanes) {
+    V::store(target + i, V::as_ints(value_of(function, V::numbers(source + i))));
+  }
+  if (i == range.end) return;
+  float rest[kLanes] = {};
+  std::copy(source + i, source + range.end, rest);
+  V::store(rest, V::as_ints(value_of(function, V::numbers(rest))));
+  std::copy(rest, rest + (range.end - i), target + i);
+}
+
 // A group of units of some walkers.
 struct Group {
   const Direction& direction;

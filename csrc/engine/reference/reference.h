@@ -31,6 +31,7 @@ void reference_group_norm(const GroupNorm& step, const Memory& memory, Part part
 void reference_recurrent(const Recurrent& step, const Memory& memory, Part part);
 void reference_integer_lstm(const IntegerLstm& step, const Memory& memory, Part part);
 void reference_time_filter(const TimeFilter& step, const Memory& memory, Part part);
+void reference_real_function(const RealFunction& step, const Memory& memory, Part part);
 void reference_integer_gru(const IntegerGru& step, const Memory& memory, Part part);
 void reference_resize_linear(const ResizeLinear& step, const Memory& memory, Part part);
 void reference_resize_to_float(const ResizeToFloat& step, const Memory& memory, Part part);

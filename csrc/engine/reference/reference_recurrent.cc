@@ -168,4 +168,13 @@ void reference_recurrent(const Recurrent& step, const Memory& memory, Part part)
   run_teams<PlainOps>(step, memory, part);
 }
 
+void reference_real_function(const RealFunction& step, const Memory& memory, Part part) {
+  const auto* source = memory.data<float>(step.source_buffer, step.source_offset);
+  auto* target = memory.data<float>(step.target_buffer, step.target_offset);
+  const CellFunction function{static_cast<int32_t>(step.function), static_cast<float>(step.alpha),
+                              static_cast<float>(step.beta)};
+  const Range range = share(part, step.count);
+  for (int64_t i = range.begin; i < range.end; ++i) target[i] = value_of(function, source[i]);
+}
+
 }  // namespace calib8::engine

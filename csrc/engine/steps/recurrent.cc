@@ -1,6 +1,7 @@
-// What the step of recurrent layers may touch.
+// What the steps of recurrent layers and of their functions may touch.
 #include "recurrent.h"
 
+#include <cfloat>
 #include <cmath>
 
 #include "checks.h"
@@ -62,6 +63,17 @@ void check_step(const Recurrent& step, Limits& limits) {
   limits.writes(step.target_buffer, step.target_offset,
                 dense(step.steps + step.states(), step.directions * step.samples, step.units), 4);
   check_constants(step, limits);
+}
+
+void check_step(const RealFunction& step, Limits& limits) {
+  require(within(step.count, 1, kMostSize), "an absurd size");
+  require(within(step.function, Recurrent::kSigmoid, Recurrent::kScaledTanh), "an unknown function");
+  for (const double number : {step.alpha, step.beta}) {
+    require(std::isfinite(number) && std::fabs(number) <= FLT_MAX, "a parameter of a function that is none");
+  }
+  const Extent values = Extent().along(step.count, 1);
+  limits.reads_exactly(step.source_buffer, step.source_offset, values, 4);
+  limits.writes(step.target_buffer, step.target_offset, values, 4);
 }
 
 }  // namespace calib8::engine

@@ -1,4 +1,4 @@
-// The step of recurrent layers.
+// The step of recurrent layers, and of what their cells compute where it stands by itself.
 #pragma once
 
 #include "fields.h"
@@ -64,5 +64,21 @@ struct Recurrent {
   }
 };
 void check_step(const Recurrent& step, Limits& limits);
+
+// One of the functions of cells of `count` float32 values that lie side by side.
+struct RealFunction {
+  static constexpr const char* kName = "real_function";
+  int64_t count, source_buffer, source_offset, target_buffer, target_offset;
+  int64_t function;    // a Recurrent::Function
+  double alpha, beta;  // float32 values
+
+  template <class F>
+  void fields(F&& f) {
+    f("count", count), f("source_buffer", source_buffer), f("source_offset", source_offset);
+    f("target_buffer", target_buffer), f("target_offset", target_offset), f("function", function);
+    f("alpha", alpha), f("beta", beta);
+  }
+};
+void check_step(const RealFunction& step, Limits& limits);
 
 }  // namespace calib8::engine

@@ -70,6 +70,10 @@ class RealPair(Step):
     """Sum, difference or product of codes by way of real numbers."""
 
 
+class RealFunction(Step):
+    """A function of float32 values."""
+
+
 class Extreme(Step):
     """Elementwise larger or smaller code."""
 

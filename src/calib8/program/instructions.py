@@ -27,6 +27,7 @@ from calib8.program.ops import (
     pools,
     quotient,
     real,
+    real_function,
     recurrent,
     resize,
     softmax,
@@ -72,6 +73,7 @@ from calib8.program.ops.pools import ReduceMin as ReduceMin
 from calib8.program.ops.quotient import Div as Div
 from calib8.program.ops.real import RealPair as RealPair
 from calib8.program.ops.real import RealRescale as RealRescale
+from calib8.program.ops.real_function import RealFunction as RealFunction
 from calib8.program.ops.resize import ResizeLinear as ResizeLinear
 from calib8.program.ops.resize import ResizeNearest as ResizeNearest
 from calib8.program.ops.softmax import Softmax as Softmax
@@ -88,6 +90,7 @@ TRAITS: Final[Mapping[type[Instruction], Traits]] = {
     **elementwise.TRAITS,
     **quotient.TRAITS,
     **real.TRAITS,
+    **real_function.TRAITS,
     **pools.TRAITS,
     **length.TRAITS,
     **softmax.TRAITS,

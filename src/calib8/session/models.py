@@ -21,7 +21,7 @@ from calib8.model.states import stored_states
 from calib8.model.stored_constants import has_external_data
 from calib8.profiles import chosen_profile, onnx_profile
 from calib8.program.file import is_program_file, load_program
-from calib8.program.instructions import Recurrent
+from calib8.program.instructions import RealFunction, Recurrent
 from calib8.program.lower.lower import lower
 from calib8.program.program import Program
 from calib8.program.rules import Profile
@@ -88,7 +88,7 @@ def _is_source(source: object) -> bool:
 
 def _opened_program(program: Program, name: str, profile: str | None, integer_only: bool) -> Opened:
     """Lowered for good: nothing of it can be chosen any more."""
-    cells = [step.name for step in program.instructions if isinstance(step, Recurrent)]
+    cells = [step.name for step in program.instructions if isinstance(step, Recurrent | RealFunction)]
     floats = [*cells, *(node for step in program.float_instructions for node in step.nodes)]
     check_fixed(name, program.profile, floats, profile, integer_only)
     inputs, outputs = program_specs(program, program.inputs), program_specs(program, program.outputs)

@@ -234,8 +234,8 @@ def opened_plan(plan: Plan, name: str, profile: str | None, integer_only: bool) 
         UnsupportedModelError: ``integer_only`` although it is not.
     """
     steps = zip(plan.rows, plan.step_names, strict=True)
-    cells = dict.fromkeys(step for row, step in steps if row.opcode == RECURRENT)
-    check_fixed(name, plan.profile, [*cells, *plan.float_nodes], profile, integer_only)
+    own = dict.fromkeys(step for row, step in steps if row.opcode in (RECURRENT, REAL_FUNCTION))
+    check_fixed(name, plan.profile, [*own, *plan.float_nodes], profile, integer_only)
     states = {state.input: state.output for state in plan.states}
     inputs, outputs = plan_specs(plan.inputs), plan_specs(plan.outputs)
     return Opened(name, plan.profile, inputs, outputs, plan=plan, states=states)
@@ -254,6 +254,9 @@ def refuse_outputs(outputs: Sequence[str] | None) -> None:
 
 RECURRENT: Final = "recurrent"
 """Opcode of the only step whose products are integers and whose gates are float32."""
+
+REAL_FUNCTION: Final = "real_function"
+"""Opcode of the only step that computes float32 of float32."""
 
 
 def check_fixed(

@@ -17,6 +17,7 @@ from calib8.program.instructions import (
     Maximum,
     Minimum,
     Mul,
+    RealFunction,
     RealPair,
     RealRescale,
     Requantize,
@@ -67,8 +68,8 @@ def quotient(builder: Builder, step: Div) -> None:
     raise NoFormError("there is no operator for it")
 
 
-def real(builder: Builder, step: RealRescale | RealPair) -> None:
-    """Refused: TFLite multiplies codes by integers.
+def real(builder: Builder, step: RealRescale | RealPair | RealFunction) -> None:
+    """Refused: TFLite multiplies codes by integers, and programs for it leave such functions to its own.
 
     Raises:
         NoFormError: always.

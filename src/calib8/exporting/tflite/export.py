@@ -78,6 +78,7 @@ EMIT: Final[Mapping[type[Instruction], Emit]] = {
     op.Div: elementwise.quotient,
     op.RealRescale: elementwise.real,
     op.RealPair: elementwise.real,
+    op.RealFunction: elementwise.real,
     op.LayerNorm: pools.normalized,
     op.GroupNorm: pools.normalized,
     op.Recurrent: layers.recurrent,

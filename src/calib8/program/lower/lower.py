@@ -23,6 +23,7 @@ from calib8.program.instructions import (
     MatMul,
     Mean,
     Mul,
+    RealFunction,
     Recurrent,
     Sub,
     Weighted,
@@ -204,6 +205,8 @@ def _refuse_float(draft: Draft, model: ir.Model) -> None:
     for step in cells:
         why = f", as {reasons[step.name]}" if step.name in reasons else ""
         listed.append(f"'{step.name}' ({step.cell}: its gates and states are float32{why})")
+    functions = [step for step in draft.steps if isinstance(step, RealFunction)]
+    listed += [f"'{step.name}' ({step.function.name}: computed in float32)" for step in functions]
     if listed:
         hint = f", LSTM and GRU with {parameter('recurrent', 'integer')}" if cells else ""
         raise UnsupportedModelError(

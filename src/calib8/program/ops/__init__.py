@@ -15,6 +15,7 @@ computes, in NumPy. ``calib8.program.instructions`` lists all of them.
     group_norm       groups of channels with mean 0 and spread 1 over an image
     recurrent        LSTM, GRU and RNN; cells has their steps, cell_functions what is in them
     integer_lstm     an LSTM without floats; integer_cells has its steps, sixteen_bit_functions its curves
+    real_function    a function of float32 values
     time_filter      sums over what filters gave lately
     softmax, resize  as they say
     moves            codes moved, not changed

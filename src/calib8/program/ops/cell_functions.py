@@ -20,6 +20,7 @@ from typing import Final
 
 import numpy as np
 
+from calib8.program.ops.step import Step
 from calib8.program.rules import F32, CellFunction, CellFunctionName
 
 LOG2_E: Final = np.float32(1.44269504)
@@ -110,3 +111,21 @@ FUNCTIONS: Final[Mapping[CellFunctionName, Callable[[F32, CellFunction], F32]]] 
 def applied(function: CellFunction, x: F32) -> F32:
     """Values of a function of a cell."""
     return FUNCTIONS[function.name](x, function)
+
+
+def check_float32(step: Step, what: str, *numbers: float) -> None:
+    """Refuses parameters of functions that are no float32 values.
+
+    Args:
+        step: whose they are.
+        what: they are, as the error names them.
+        numbers: the parameters.
+
+    Raises:
+        ModelError: one is none.
+    """
+    for number in numbers:
+        with np.errstate(over="ignore"):
+            rounded = float(np.float32(number))
+        if rounded != number:
+            raise step.error(f"has the number {number!r}", f"{what} are float32 values")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.program.ops.cell_functions import check_float32
 from calib8.program.ops.cells import Arrays, Extra, Products, Recurrent, Weights, run_cell
 from calib8.program.ops.instruction import Instruction
 from calib8.program.ops.kinds import Takes
@@ -136,12 +137,8 @@ def _check_arrays(step: Step, layer: Recurrent) -> None:
 
 def _check_numbers(step: Step, layer: Recurrent) -> None:
     """What is applied to single values."""
-    numbers = [layer.clip, *(n for f in layer.functions for n in (f.alpha, f.beta))]
-    for number in numbers:
-        with np.errstate(over="ignore"):
-            rounded = float(np.float32(number))
-        if rounded != number:
-            raise step.error(f"has the number {number!r}", "Clip, alpha and beta are float32 values")
+    numbers = (n for f in layer.functions for n in (f.alpha, f.beta))
+    check_float32(step, "Clip, alpha and beta", layer.clip, *numbers)
     if layer.clip < 0:
         raise step.error(f"clips at {layer.clip:.6g}", "Give a bound above 0, or 0 for none")
 
