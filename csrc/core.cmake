@@ -1,4 +1,5 @@
 # The engine and the reader of plans as object files: the extension module and the C library consist of the same ones.
+include_guard()
 option(CALIB8_WERROR "treat compiler warnings as errors" OFF)
 set(CALIB8_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
 if(CALIB8_WERROR)

@@ -45,14 +45,15 @@ const engine::Isa& chosen(const char* isa) {
 }
 
 [[noreturn]] void wrong_array(const plan::Port& port, const std::string& what) {
-  throw Fault(CALIB8_WRONG_ARRAY, "the array for '" + port.name + "' " + what);
+  throw Fault(CALIB8_WRONG_ARRAY, "the array for '" + plan::printable(port.name) + "' " + what);
 }
 
 void check_array(const plan::Port& port, const void* data, size_t bytes) {
   if (static_cast<int64_t>(bytes) != port.bytes) {
     wrong_array(port, "has " + std::to_string(bytes) + " bytes, not " + std::to_string(port.bytes));
   }
-  if (data == nullptr) throw Fault(CALIB8_BAD_ARGUMENT, "the array for '" + port.name + "' is NULL");
+  if (data == nullptr)
+    throw Fault(CALIB8_BAD_ARGUMENT, "the array for '" + plan::printable(port.name) + "' is NULL");
   if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(port.type->bytes) != 0) {
     wrong_array(port, "is not aligned to its elements");
   }

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <set>
 
-#include "../engine/codec.h"
 #include "json.h"
 #include "parts.h"
 #include "ports.h"

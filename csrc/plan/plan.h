@@ -18,9 +18,12 @@ constexpr uint32_t kNewestFormat = 4;
 // What is wrong with a file.
 enum class Fault { kNotAPlan, kNewer, kBroken, kFloatParts };
 
+// Names from a file may hold anything: without what moves a cursor.
+std::string printable(std::string text);
+
 class PlanError : public std::runtime_error {
  public:
-  PlanError(Fault fault, const std::string& text) : std::runtime_error(text), fault_(fault) {}
+  PlanError(Fault fault, const std::string& text) : std::runtime_error(printable(text)), fault_(fault) {}
   Fault fault() const { return fault_; }
 
  private:

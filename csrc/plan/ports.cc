@@ -151,6 +151,13 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw std::invalid_argument(what);
 }
 
+std::string printable(std::string text) {
+  for (char& one : text) {
+    if ((one >= 0 && one < ' ') || one == '\x7f') one = '?';
+  }
+  return text;
+}
+
 const ElementType* element_type(const std::string& name) {
   for (const ElementType& type : kTypes) {
     if (name == type.name) return &type;
