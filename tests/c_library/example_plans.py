@@ -18,3 +18,9 @@ def write_examples(folder: Path) -> list[Path]:
         save_plan(compile_program(program), path)
         written.append(path)
     return written
+
+
+def example(name: str, folder: Path) -> Path:
+    """The plan of one of them, in the profile onnx."""
+    save_plan(compile_program(EXAMPLES[name, "onnx"]), folder / "whole.c8")
+    return folder / "whole.c8"

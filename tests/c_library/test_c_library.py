@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
-from conftest import ROOT, command, compilers, flags  # type: ignore[attr-defined]
+from c_programs import ROOT, command, compilers, flags
 from hostile_plans import write_hostile
 
 import calib8

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from example_plans import write_examples
+from example_plans import example
 from hostile_plans import joined, parts_of, write_hostile
 
 from calib8 import InferenceSession, ModelError
@@ -42,11 +42,6 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [COMPILER, *flags, *SOURCES, "-iquotecsrc/engine", "-o", str(program)], cwd=ROOT, check=True
     )
     return program
-
-
-@pytest.fixture(scope="session")
-def examples(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return write_examples(tmp_path_factory.mktemp("plans"))
 
 
 def read(reader: Path, files: list[Path]) -> list[str]:
@@ -92,19 +87,13 @@ def test_every_kind_of_plan_is_read_as_in_python(reader: Path, examples: list[Pa
 @pytest.mark.parametrize("what", HEADERS)
 def test_headers_that_make_no_plan(what: str, reader: Path, tmp_path: Path) -> None:
     path = tmp_path / "conv.c8"
-    shutil.copy(next(iter(write_examples_of("Conv", tmp_path))), path)
+    shutil.copy(example("Conv", tmp_path), path)
     line, *_ = read(reader, [changed_header(HEADERS[what], path)])
     # What kinds of steps there are, and how long their rows, the engine knows.
     later = what in ("an unknown step", "one step too many")
     assert line.startswith("ok" if later and not line.startswith("broken") else "broken holds a header"), line
 
 
-def write_examples_of(name: str, folder: Path) -> list[Path]:
-    from calib8.engine.compile import compile_program
-    from program.example_programs import EXAMPLES
-
-    save_plan(compile_program(EXAMPLES[name, "onnx"]), folder / "whole.c8")
-    return [folder / "whole.c8"]
 
 
 def accepted(path: Path) -> Plan | None:
@@ -159,7 +148,7 @@ SCALES = {
 def test_scales_that_are_none(
     what: str, reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = load_plan(write_examples_of("Conv", tmp_path)[0])
+    plan = load_plan(example("Conv", tmp_path))
     assert plan.inputs[0].dtype == "uint8" and plan.inputs[0].zero_point == 3
     changed, path = changed_port(plan, **SCALES[what]), tmp_path / "s.c8"
     with pytest.raises(ModelError, match=r"not a plan that can run \((.*scales|zero point)"):
@@ -175,7 +164,7 @@ def test_scales_that_are_none(
 
 
 def test_files_of_before_are_read_without_scales(reader: Path, tmp_path: Path) -> None:
-    [whole] = write_examples_of("Conv", tmp_path)
+    whole = example("Conv", tmp_path)
     plan = load_plan(whole)
     inputs, outputs = (tuple(PlanPort(*port[:3]) for port in ports) for ports in (plan.inputs, plan.outputs))
     path = tmp_path / "b.c8"
@@ -185,7 +174,7 @@ def test_files_of_before_are_read_without_scales(reader: Path, tmp_path: Path) -
 
 
 def test_states(reader: Path, tmp_path: Path) -> None:
-    [whole] = write_examples_of("Conv", tmp_path)
+    whole = example("Conv", tmp_path)
     plan = load_plan(whole)
     kept = PlanPort("kept", "int16", (2, 3))
     begins = [{"fill": -3}, {"initial": bytes(range(12))}, {"fill": 1 << 14}]
@@ -205,7 +194,7 @@ def test_what_is_no_file(reader: Path, tmp_path: Path) -> None:
 
 
 def test_deep_and_long_headers_end(reader: Path, tmp_path: Path) -> None:
-    [whole] = write_examples_of("Conv", tmp_path)
+    whole = example("Conv", tmp_path)
     version, (_, *rest) = parts_of(whole.read_bytes())
     texts = (b"[" * 2_000_000, b'{"a":' * 100_000, b"[" + b"0," * 5_000_000 + b"0]", b'"' + b"x" * 3_000_000)
     files = [tmp_path / f"{number}.c8" for number in range(len(texts))]
