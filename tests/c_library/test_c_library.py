@@ -165,7 +165,7 @@ def frames_of(plan: Path, count: int) -> list[str]:
     feeds: dict[str, Array] = {}
     for number, spec in enumerate(session.inputs):
         shape = tuple(int(size) for size in spec.shape or () if size is not None)
-        values = (np.arange(np.prod(shape)) * 37 % 101 - 50) / np.float32(25)
+        values = (np.arange(np.prod(shape)) * 37 % 101 - 50) / np.float32(250)
         assert spec.dtype == np.float32 and number == 0
         feeds[spec.name] = values.astype(np.float32).reshape(shape)
     sums = []

@@ -55,7 +55,7 @@ static int make_arrays(const calib8_model* model, Arrays* arrays) {
     for (size_t place = 0; place < tensor->bytes; ++place) data[place] = (unsigned char)(place * 37 + i);
     if (tensor->type == CALIB8_FLOAT32) {
       for (size_t place = 0; place < tensor->bytes / sizeof(float); ++place) {
-        ((float*)(void*)data)[place] = (float)((int)(place * 37 % 101) - 50) / 25.0f;
+        ((float*)(void*)data)[place] = (float)((int)(place * 37 % 101) - 50) / 250.0f;
       }
     } else if (tensor->type == CALIB8_BOOL) {
       for (size_t place = 0; place < tensor->bytes; ++place) data[place] &= 1;
@@ -393,6 +393,10 @@ static void check_hostile(int count, char** paths) {
 }
 
 int main(int count, char** words) {
+  if (count == 2 && strcmp(words[1], "sets") == 0) {
+    for (size_t i = 0; calib8_available_isa(i) != NULL; ++i) puts(calib8_available_isa(i));
+    return 0;
+  }
   if (count >= 4 && strcmp(words[1], "codes") == 0) {
     check_names();
     check_options(words[2]);
