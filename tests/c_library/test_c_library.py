@@ -19,7 +19,7 @@ from hostile_plans import write_hostile
 
 import calib8
 from calib8 import InferenceSession
-from calib8.demo import CALIBRATION_PATH, MODEL_PATH
+from calib8.demo import CALIBRATION_PATH, MODEL_PATH, PIXEL_MEAN, PIXEL_SCALE
 from calib8.engine.plan_file import load_plan
 from calib8.session.ports import Array
 from stream_nets import quantized
@@ -250,7 +250,10 @@ def test_cmake_and_pkg_config_find_both_libraries(prefix: Path, examples: list[P
 
 def digits(folder: Path) -> tuple[Path, str]:
     """A plan of the network that comes with calib8, and what the example prints of it."""
-    made = calib8.quantize(MODEL_PATH, CALIBRATION_PATH, effort="fast")
+    with np.load(CALIBRATION_PATH) as found:
+        pixels = found["images"].transpose(0, 3, 1, 2)[:20]
+    images = ((pixels - np.float32(PIXEL_MEAN)) * np.float32(PIXEL_SCALE)).astype(np.float32)
+    made = calib8.quantize(MODEL_PATH, {"input": images}, effort="fast")
     InferenceSession(ir.to_proto(made.model)).save(folder / "digits.c8")
     session = InferenceSession(folder / "digits.c8")
     [logits] = session.run(None, {"input": np.zeros((1, 1, 16, 16), np.float32)})
