@@ -38,7 +38,9 @@ calib8_tensor tensor_of(const plan::Port& port) {
 
 const engine::Isa& chosen(const char* isa) {
   try {
-    return isa == nullptr ? engine::default_isa() : engine::isa_by_name(isa);
+    const engine::Isa& set = isa == nullptr ? engine::default_isa() : engine::isa_by_name(isa);
+    if (isa == nullptr || std::string(isa) == set.name) return set;
+    throw Fault(CALIB8_NO_ISA, "instruction set '" + std::string(isa) + "' is not in this library");
   } catch (const std::invalid_argument& error) {
     throw Fault(CALIB8_NO_ISA, error.what());
   }

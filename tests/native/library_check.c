@@ -280,10 +280,11 @@ static void check_threads(const char* path, int runs) {
   free_arrays(&wanted);
 }
 
-/* Children go on with the model and a stream that were open, whatever the threads of the parent were doing. */
-static void check_forks(const char *path, int count) {
-  calib8_model *model = NULL;
-  calib8_stream *stream = NULL;
+/* Children go on with the model and a stream that were open, whatever the threads of the parent were doing.
+ */
+static void check_forks(const char* path, int count) {
+  calib8_model* model = NULL;
+  calib8_stream* stream = NULL;
   calib8_options options = CALIB8_OPTIONS;
   calib8_error error;
   Arrays wanted;
@@ -349,10 +350,10 @@ static void check_stream(const char* path, int frames) {
 }
 
 /* Runs a model twice, whatever comes out. A plan may ask for more memory than there is. */
-static void try_runs(calib8_model *model) {
+static void try_runs(calib8_model* model) {
   calib8_error error;
   Arrays arrays;
-  calib8_stream *stream = NULL;
+  calib8_stream* stream = NULL;
   if (make_arrays(model, &arrays)) {
     const calib8_code opened = calib8_open_stream(model, &stream, &error);
     CHECK(opened == CALIB8_OK || opened == CALIB8_NO_MEMORY);
