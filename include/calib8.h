@@ -45,18 +45,16 @@ extern "C" {
 typedef int32_t calib8_code;
 enum {
   CALIB8_OK = 0,
-  CALIB8_BAD_ARGUMENT =
-      1,              /* NULL where something is needed, an option out of range, another number of arrays */
-  CALIB8_NO_FILE = 2, /* there is no such file, or it cannot be read */
-  CALIB8_NOT_A_PLAN = 3, /* it begins like no plan */
-  CALIB8_NEWER_PLAN = 4, /* a plan in a format that this library does not know yet */
-  CALIB8_BROKEN_PLAN =
-      5, /* truncated or damaged, or it contradicts itself, or reaches outside of its memory */
-  CALIB8_FLOAT_PARTS = 6, /* nodes of the model were left to ONNX Runtime, which this library does without */
-  CALIB8_NO_ISA = 7,      /* an instruction set that is unknown, or that this processor does not have */
-  CALIB8_WRONG_ARRAY = 8, /* of another size than its input or output, not aligned, or over another one */
-  CALIB8_NO_MEMORY = 9,   /* there is not enough */
-  CALIB8_BUSY = 10,       /* the stream is under way in another thread */
+  CALIB8_BAD_ARGUMENT = 1,  /* NULL, an option out of range, another number of arrays */
+  CALIB8_NO_FILE = 2,       /* there is no such file, or it cannot be read */
+  CALIB8_NOT_A_PLAN = 3,    /* it begins like no plan */
+  CALIB8_NEWER_PLAN = 4,    /* a plan in a format that this library does not know yet */
+  CALIB8_BROKEN_PLAN = 5,   /* truncated, damaged, or it contradicts itself */
+  CALIB8_FLOAT_PARTS = 6,   /* nodes were left to ONNX Runtime, which this library does without */
+  CALIB8_NO_ISA = 7,        /* an instruction set that is unknown, or not on this processor */
+  CALIB8_WRONG_ARRAY = 8,   /* of another size, not aligned, or over another array */
+  CALIB8_NO_MEMORY = 9,     /* there is not enough */
+  CALIB8_BUSY = 10,         /* the stream is under way in another thread */
   CALIB8_NEEDS_STREAM = 11, /* the model carries a state from run to run: make a stream */
   CALIB8_INTERNAL = 12      /* anything else: a mistake of the library */
 };

@@ -1,7 +1,8 @@
 """Writes plan files that nobody should trust: ``hostile_plans.py EXAMPLES FOLDER COUNT SEED``.
 
-The whole ones go to EXAMPLES. Of them: numbers of their steps, values and text of their headers, sizes of their parts, their
-constants changed, most with a checksum that is right again, so that all that lies behind it is asked too.
+The whole ones go to EXAMPLES. Of them: numbers of their steps, values and text of their headers, sizes of
+their parts, their constants changed, most with a checksum that is right again, so that all that lies behind it
+is asked too.
 """
 
 from __future__ import annotations

@@ -19,8 +19,7 @@ from hostile_plans import joined, parts_of, write_hostile
 
 from calib8 import InferenceSession, ModelError
 from calib8.engine.plan import Plan, PlanPort, PlanState
-from calib8.engine.plan_check import DTYPES
-from calib8.engine.plan_file import FORMAT_VERSION, load_plan, save_plan
+from calib8.engine.plan_file import load_plan, save_plan
 from calib8.qparams import FLOAT32_MAX
 from engine.test_plan_file import HEADERS, changed_header
 
@@ -92,8 +91,6 @@ def test_headers_that_make_no_plan(what: str, reader: Path, tmp_path: Path) -> N
     # What kinds of steps there are, and how long their rows, the engine knows.
     later = what in ("an unknown step", "one step too many")
     assert line.startswith("ok" if later and not line.startswith("broken") else "broken holds a header"), line
-
-
 
 
 def accepted(path: Path) -> Plan | None:
@@ -204,15 +201,6 @@ def test_deep_and_long_headers_end(reader: Path, tmp_path: Path) -> None:
         read(reader, files), ("brackets", "brackets", "too many values", "early end"), strict=True
     ):
         assert line.startswith("broken holds a header") and why in line
-
-
-def test_both_readers_know_the_same_format() -> None:
-    header = (ROOT / "csrc" / "plan" / "plan.h").read_text(encoding="utf-8")
-    types = (ROOT / "csrc" / "plan" / "ports.cc").read_text(encoding="utf-8")
-    table = types[types.index("kTypes[]") : types.index("};")]
-    assert re.findall(r"kNewestFormat = (\d+)", header) == [str(FORMAT_VERSION)]
-    found = {name: int(size) for name, size in re.findall(r'\{"(\w+)", (\d)\}', table)}
-    assert found == {name: np.dtype(name).itemsize for name in DTYPES}
 
 
 def test_scales_of_a_session_are_those_of_its_program(tmp_path: Path) -> None:
