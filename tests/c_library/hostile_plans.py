@@ -1,8 +1,8 @@
 """Writes plan files that nobody should trust: ``hostile_plans.py EXAMPLES FOLDER COUNT SEED``.
 
 The whole ones go to EXAMPLES. Of them: numbers of their steps, values and text of their headers, sizes of
-their parts, their constants changed, most with a checksum that is right again, so that all that lies behind it
-is asked too.
+their parts, their constants changed, most with a checksum that is right again, so that what lies behind it is
+asked too.
 """
 
 from __future__ import annotations
@@ -150,8 +150,9 @@ def write_hostile(folder: Path, count: int, seed: int, sources: list[Path], rows
     written = []
     for number in range(count):
         path, which = folder / f"{number}.c8", number % len(sources)
-        if rng.random() < rows:
-            save_plan(mutated(load_plan(sources[which]), rng), path)
+        plan = load_plan(sources[which])
+        if plan.rows and rng.random() < rows:
+            save_plan(mutated(plan, rng), path)
         else:
             path.write_bytes(CHANGES[rng.integers(len(CHANGES))](contents[which], rng))
         written.append(path)
