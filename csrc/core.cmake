@@ -1,4 +1,5 @@
-# The native core as a static library, shared by the extension module and the native check.
+# The engine and the reader of plans as object files: the extension module and the C library consist of the same ones.
+include_guard()
 option(CALIB8_WERROR "treat compiler warnings as errors" OFF)
 set(CALIB8_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
 if(CALIB8_WERROR)
@@ -6,41 +7,26 @@ if(CALIB8_WERROR)
 endif()
 
 set(CALIB8_CSRC ${CMAKE_CURRENT_LIST_DIR})
-set(CALIB8_SOURCES
-  ${CALIB8_CSRC}/accumulate.cc
-  ${CALIB8_CSRC}/cpu.cc
-  ${CALIB8_CSRC}/dispatch.cc
-  ${CALIB8_CSRC}/forks.cc
-  ${CALIB8_CSRC}/histogram.cc
-  ${CALIB8_CSRC}/histogram_reference.cc
-  ${CALIB8_CSRC}/layout_count.cc
-  ${CALIB8_CSRC}/layout_divergence.cc
-  ${CALIB8_CSRC}/layout_smoothed.cc
-  ${CALIB8_CSRC}/natural_log.cc
-  ${CALIB8_CSRC}/product_reference.cc
-  ${CALIB8_CSRC}/search_entropy.cc
-  ${CALIB8_CSRC}/search_mse.cc
-  ${CALIB8_CSRC}/second_order.cc
-  ${CALIB8_CSRC}/spans.cc
-  ${CALIB8_CSRC}/taps.cc
-  ${CALIB8_CSRC}/thread_pool.cc)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-  list(APPEND CALIB8_SOURCES ${CALIB8_CSRC}/histogram_avx2.cc ${CALIB8_CSRC}/histogram_avx512.cc
-    ${CALIB8_CSRC}/product_avx2.cc)
-  set_source_files_properties(${CALIB8_CSRC}/histogram_avx2.cc PROPERTIES COMPILE_OPTIONS "-mavx2;-mpopcnt")
-  set_source_files_properties(${CALIB8_CSRC}/product_avx2.cc PROPERTIES COMPILE_OPTIONS "-mavx2")
-  # GCC 12 takes the deliberately undefined operands of its own AVX-512 header for mistakes.
-  set_source_files_properties(${CALIB8_CSRC}/histogram_avx512.cc PROPERTIES COMPILE_OPTIONS
-    "-mavx512f;-mavx512bw;-mavx512vbmi2;-mpopcnt;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
-endif()
+set(CALIB8_ENGINE_SOURCES ${CALIB8_CSRC}/cpu.cc ${CALIB8_CSRC}/forks.cc)
+file(GLOB CALIB8_PLAN CONFIGURE_DEPENDS ${CALIB8_CSRC}/plan/*.cc)
+list(APPEND CALIB8_ENGINE_SOURCES ${CALIB8_PLAN})
 
-# The engine. A file named after an instruction set is compiled with that set's flags and no others.
+# A file named after an instruction set is compiled with that set's flags and no others.
 file(GLOB_RECURSE CALIB8_ENGINE CONFIGURE_DEPENDS ${CALIB8_CSRC}/engine/*.cc)
 list(REMOVE_ITEM CALIB8_ENGINE ${CALIB8_CSRC}/engine/bindings.cc)
 set(CALIB8_X86 OFF)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   set(CALIB8_X86 ON)
 endif()
+set(CALIB8_LEAVE_OUT "" CACHE STRING "sets of x86-64 to leave out, for size: avx512vnni, avxvnni or both (with ;)")
+foreach(left IN LISTS CALIB8_LEAVE_OUT)
+  if(NOT left MATCHES "^(avx512vnni|avxvnni)$")
+    message(FATAL_ERROR "CALIB8_LEAVE_OUT takes avx512vnni and avxvnni, not ${left}")
+  endif()
+  string(TOUPPER ${left} name)
+  list(APPEND CALIB8_LEFT_OUT CALIB8_NO_${name})
+  list(FILTER CALIB8_ENGINE EXCLUDE REGEX "_${left}\\.cc$")
+endforeach()
 foreach(file IN LISTS CALIB8_ENGINE)
   set(options -fno-math-errno -fno-trapping-math)
   if(file MATCHES "_avx2.cc$")
@@ -59,12 +45,13 @@ foreach(file IN LISTS CALIB8_ENGINE)
     continue()
   endif()
   set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${options}")
-  list(APPEND CALIB8_SOURCES ${file})
+  list(APPEND CALIB8_ENGINE_SOURCES ${file})
 endforeach()
 
-add_library(calib8_core STATIC ${CALIB8_SOURCES})
+add_library(calib8_core OBJECT ${CALIB8_ENGINE_SOURCES})
 set_target_properties(calib8_core PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
 target_compile_options(calib8_core PRIVATE ${CALIB8_WARNINGS} -ffp-contract=off)
+target_compile_definitions(calib8_core PRIVATE ${CALIB8_LEFT_OUT})
 # What all kernels share lies above their folders; no -I, for there is a limits.h.
 target_compile_options(calib8_core PRIVATE -iquote${CALIB8_CSRC}/engine)
 target_link_libraries(calib8_core PUBLIC Threads::Threads)

@@ -27,6 +27,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "benchmarks": (
         "accuracy_tables", "calibration_tables", "qat_tables", "result_tables", "same_bits_tables",
     ),
+    "c_library": ("header",),
     "calibration": (
         "choose", "collect", "decide", "given", "merge", "moving", "ranges_choice", "ranges_mse",
         "ranges_percentile", "without_bins",

@@ -8,7 +8,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -17,6 +16,7 @@
 #include "../forks.h"
 #include "checksum.h"
 #include "codec.h"
+#include "context_store.h"
 #include "engine.h"
 #include "peak/peak.h"
 
@@ -30,8 +30,6 @@ using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::
 using Anything = nb::ndarray<nb::c_contig, nb::device::cpu>;
 using ReadOnly = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Row = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-constexpr int kMostThreads = 256;
 
 void check_threads(int threads) {
   if (threads < 1 || threads > kMostThreads) {
@@ -70,12 +68,11 @@ void add_origins(const Origins& origins, nb::dict& names) {
 class Session;
 
 // A context borrowed from a session; it goes back when Python drops it.
-struct Borrowed {
+struct Lent {
   Session* session;
-  std::unique_ptr<Context> context;
+  Borrowed borrowed;
 
-  explicit Borrowed(Session& owner);
-  ~Borrowed();
+  explicit Lent(Session& owner);
 };
 
 // An engine and what Python sees of it: the constants are kept alive, contexts are handed out one per caller.
@@ -95,6 +92,7 @@ class Session {
     description.arena_bytes = arena_bytes;
     description.port_bytes = port_bytes_;
     engine_ = std::make_unique<Engine>(description, isa ? isa_by_name(*isa) : default_isa(), threads, pin);
+    contexts_ = std::make_unique<ContextStore>(*engine_);
     if (inputs_ > engine_->first_written_port()) {
       throw std::invalid_argument("the plan is broken: a step writes into an input");
     }
@@ -117,30 +115,7 @@ class Session {
     return steps;
   }
 
-  int64_t contexts() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return contexts_;
-  }
-
-  std::unique_ptr<Context> take_context() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (!idle_.empty()) {
-        std::unique_ptr<Context> context = std::move(idle_.back());
-        idle_.pop_back();
-        return context;
-      }
-    }
-    std::unique_ptr<Context> context = engine_->new_context();
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ++contexts_;
-    return context;
-  }
-
-  void give_context(std::unique_ptr<Context> context) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    idle_.push_back(std::move(context));
-  }
+  ContextStore& contexts() { return *contexts_; }
 
   // The memory of all ports, in their order.
   std::vector<uint8_t*> ports(const std::vector<ReadOnly>& inputs,
@@ -177,8 +152,8 @@ class Session {
   // All steps, in memory that is idle now.
   void run_all(const std::vector<ReadOnly>& inputs, const std::vector<Anything>& outputs) {
     const std::vector<uint8_t*> all = ports(inputs, outputs);
-    const Borrowed borrowed(*this);
-    run_all(*borrowed.context, all);
+    Borrowed borrowed(*contexts_);
+    run_all(borrowed.context(), all);
   }
   void run_all(Context& context, const std::vector<uint8_t*>& ports) {
     const nb::gil_scoped_release released;
@@ -203,14 +178,11 @@ class Session {
   std::vector<int64_t> port_bytes_;
   int64_t inputs_;  // of the ports, the first ones; none of them is written
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ContextStore> contexts_;
   int64_t count_ = 0, arena_bytes_ = 0;
-  std::mutex mutex_;  // of what follows; locked with the GIL alone, so not by others when a process forks
-  int64_t contexts_ = 0;
-  std::vector<std::unique_ptr<Context>> idle_;
 };
 
-Borrowed::Borrowed(Session& owner) : session(&owner), context(owner.take_context()) {}
-Borrowed::~Borrowed() { session->give_context(std::move(context)); }
+Lent::Lent(Session& owner) : session(&owner), borrowed(owner.contexts()) {}
 
 // A run whose ports are known: nothing is looked at again.
 class Bound {
@@ -219,24 +191,22 @@ class Bound {
       : inputs_(std::move(inputs)),
         outputs_(std::move(outputs)),
         ports_(session.ports(inputs_, outputs_)),
-        borrowed_(session) {}
+        lent_(session) {}
   void run() {
     if (process_ != fork_count()) renew();
-    borrowed_.session->run_all(*borrowed_.context, ports_);
+    lent_.session->run_all(lent_.borrowed.context(), ports_);
   }
 
  private:
-  // In a forked child: the memory may be in use for ever by a thread that is not there.
   void renew() {
-    (void)borrowed_.context.release();
-    borrowed_.context = borrowed_.session->take_context();
+    lent_.borrowed.renew();
     process_ = fork_count();
   }
 
   std::vector<ReadOnly> inputs_;  // kept alive
   std::vector<Anything> outputs_;
   std::vector<uint8_t*> ports_;
-  Borrowed borrowed_;
+  Lent lent_;
   int64_t process_ = fork_count();
 };
 
@@ -307,11 +277,11 @@ void bind(nb::module_& m) {
         return names;
       },
       "isa"_a);
-  nb::class_<Borrowed>(m, "Context")
+  nb::class_<Lent>(m, "Context")
       .def(nb::init<Session&>(), nb::keep_alive<1, 2>())
       .def("arena", [](nb::handle self) {
-        Borrowed& borrowed = nb::cast<Borrowed&>(self);
-        return borrowed.session->arena(*borrowed.context, self);
+        Lent& lent = nb::cast<Lent&>(self);
+        return lent.session->arena(lent.borrowed.context(), self);
       });
   nb::class_<Session>(m, "Engine")
       .def(nb::init<const std::vector<std::pair<std::string, Row>>&, Bytes, int64_t, std::vector<int64_t>,
@@ -321,15 +291,17 @@ void bind(nb::module_& m) {
       .def_prop_ro("isa", &Session::isa)
       .def_prop_ro("threads", &Session::threads)
       .def_prop_ro("scratch_bytes", &Session::scratch_bytes)
-      .def_prop_ro("contexts", &Session::contexts)
+      .def_prop_ro("contexts", [](Session& self) { return self.contexts().count(); })
       .def_prop_ro("origins", &Session::origins)
       .def_prop_ro("shared", &Session::shared)
       .def(
           "run",
-          [](Session& self, Borrowed& borrowed, int64_t first, int64_t last,
-             const std::vector<ReadOnly>& inputs, const std::vector<Anything>& outputs,
+          [](Session& self, Lent& lent, int64_t first, int64_t last, const std::vector<ReadOnly>& inputs,
+             const std::vector<Anything>& outputs,
              const std::optional<nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>&
-                 nanoseconds) { self.run(*borrowed.context, first, last, inputs, outputs, nanoseconds); },
+                 nanoseconds) {
+            self.run(lent.borrowed.context(), first, last, inputs, outputs, nanoseconds);
+          },
           "context"_a, "first"_a, "last"_a, "inputs"_a, "outputs"_a, "nanoseconds"_a = nb::none())
       .def(
           "run_all",

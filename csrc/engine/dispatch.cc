@@ -7,8 +7,12 @@ namespace {
 
 const Isa kPriority[] = {
 #if defined(__x86_64__)
+#if !defined(CALIB8_NO_AVX512VNNI)
     {"avx512vnni", kEngineAvx512Vnni, fill_avx512vnni, "avx2", false},
+#endif
+#if !defined(CALIB8_NO_AVXVNNI)
     {"avxvnni", kEngineAvxVnni, fill_avxvnni, "avx2", false},
+#endif
     {"avx2", kEngineAvx2, fill_avx2, "reference", true},
 #endif
 #if defined(__aarch64__)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 
@@ -85,6 +86,7 @@ Context::Block Context::allocate(int64_t bytes) {
 #if defined(MADV_HUGEPAGE)
   if (alignment == kHugePage) (void)madvise(memory, static_cast<size_t>(size), MADV_HUGEPAGE);
 #endif
+  std::memset(memory, 0, static_cast<size_t>(size));  // what no step of a forged plan writes tells nothing
   return Block(static_cast<uint8_t*>(memory));
 }
 

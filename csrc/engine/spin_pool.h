@@ -7,6 +7,8 @@
 
 namespace calib8::engine {
 
+constexpr int kMostThreads = 256;
+
 class SpinPool {
  public:
   using Work = void (*)(void* context, int part);

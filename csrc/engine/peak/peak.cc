@@ -27,7 +27,13 @@ struct Entry {
 
 const Entry kLoops[] = {
 #if defined(__x86_64__)
-    {"avx512vnni", peak_loop_avx512vnni}, {"avxvnni", peak_loop_avxvnni}, {"avx2", peak_loop_avx2},
+#if !defined(CALIB8_NO_AVX512VNNI)
+    {"avx512vnni", peak_loop_avx512vnni},
+#endif
+#if !defined(CALIB8_NO_AVXVNNI)
+    {"avxvnni", peak_loop_avxvnni},
+#endif
+    {"avx2", peak_loop_avx2},
 #endif
 #if defined(__aarch64__)
     {"neondot", peak_loop_neondot},

@@ -240,4 +240,7 @@ def _float_call(step: op.Float, out: Emitter) -> FloatCall:
 
 def _ports(program: Program, ports: Sequence[Port]) -> tuple[PlanPort, ...]:
     slots = ((port.name, program.slots[port.slot]) for port in ports)
-    return tuple(PlanPort(name, slot.dtype, slot.shape) for name, slot in slots)
+    return tuple(
+        PlanPort(name, slot.dtype, slot.shape, tuple(map(float, slot.scales)), slot.zero_point)
+        for name, slot in slots
+    )

@@ -35,11 +35,16 @@ class PlanPort(NamedTuple):
         name: in the model.
         dtype: NumPy name.
         shape: axes in the model's order.
+        scales: of codes and sums, float32 values: one, or one per index of the last axis; empty for others,
+            and in files of older versions.
+        zero_point: of codes; 0 for others.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    scales: tuple[float, ...] = ()
+    zero_point: int = 0
 
 
 class PlanState(NamedTuple):

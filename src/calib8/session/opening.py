@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from calib8.engine.plan import Plan, PlanState
-from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
+from calib8.engine.plan_check import check_plan
+from calib8.engine.plan_file import claims_to_be_plan, load_plan
 from calib8.errors import UsageError
 from calib8.forks import whole_imports
 from calib8.parameters import parameter

@@ -1,0 +1,51 @@
+"""The C library, built and installed once for all tests, and C programs compiled against it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from c_programs import PROGRAMS, ROOT, WARNINGS, command, compilers, flags
+from example_plans import write_examples
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the library is installed: what CALIB8_C_PREFIX names, or a folder of all workers of this run."""
+    given = os.environ.get("CALIB8_C_PREFIX")
+    if given:
+        return Path(given)
+    if not shutil.which("cmake"):
+        pytest.skip("there is no cmake")
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "c_library"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "prefix" / "bin" / "calib8-run").exists():
+            options = ("-DCALIB8_C_LIBRARY=ON", "-DCALIB8_WERROR=ON", "-DCMAKE_INSTALL_LIBDIR=lib")
+            command("cmake", "-S", ROOT, "-B", folder / "build", *options)
+            command("cmake", "--build", folder / "build", "-j", str(os.cpu_count() or 1))
+            command("cmake", "--install", folder / "build", "--prefix", folder / "prefix")
+    return folder / "prefix"
+
+
+@pytest.fixture(scope="session", params=compilers())
+def programs(
+    request: pytest.FixtureRequest, prefix: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """The C programs, compiled with the shared library by one compiler."""
+    folder = tmp_path_factory.mktemp(request.param)
+    for name, sources in PROGRAMS.items():
+        found = (*flags(prefix), f"-Wl,-rpath,{prefix / 'lib'}")
+        command(request.param, *WARNINGS, "-O2", *sources, "-o", folder / name, *found)
+    return {name: folder / name for name in PROGRAMS}
+
+
+@pytest.fixture(scope="session")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A plan of every instruction in every profile."""
+    return write_examples(tmp_path_factory.mktemp("plans"))
