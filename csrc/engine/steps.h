@@ -27,8 +27,7 @@ using AllSteps =
                Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax, LayerNorm, ResizeLinear,
                ResizeToFloat, Plane, Finish, WideAdd, WideMul, WideLookup, WideMaxPool, WideQuantize,
                WideDequantize, WideConv, WideDepthwise, WideFillHalo, GroupNorm, Recurrent, IntegerLstm, Div,
-               TimeFilter, IntegerGru, RealRescale, RealPair, WideLength, WideLayerNorm,
-               RealFunction>;
+               TimeFilter, IntegerGru, RealRescale, RealPair, WideLength, WideLayerNorm, RealFunction>;
 constexpr int kStepKinds = std::tuple_size_v<AllSteps>;
 
 }  // namespace calib8::engine
