@@ -153,7 +153,7 @@ void require(bool holds, const std::string& what) {
 
 std::string printable(std::string text) {
   for (char& one : text) {
-    if ((one >= 0 && one < ' ') || one == '\x7f') one = '?';
+    if (static_cast<unsigned char>(one) < ' ' || one == '\x7f') one = '?';
   }
   return text;
 }

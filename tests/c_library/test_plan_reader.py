@@ -21,7 +21,7 @@ from calib8 import InferenceSession, ModelError
 from calib8.engine.plan import Plan, PlanPort, PlanState
 from calib8.engine.plan_file import load_plan, save_plan
 from calib8.qparams import FLOAT32_MAX
-from engine.test_plan_file import HEADERS, changed_header
+from plan_headers import HEADERS, changed_header
 
 ROOT = Path(__file__).parents[2]
 COMPILER = shutil.which("g++") or shutil.which("clang++")

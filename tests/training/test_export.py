@@ -85,7 +85,9 @@ def test_every_tensor_with_codes_is_a_node(name: str, dynamo: bool) -> None:
     sample = {value.name: each.numpy() for value, each in zip(model.graph.input, example(name), strict=True)}
     prepared = prepare(ir.from_proto(model), sample).model
     coded = calibration_tensors(prepared)
-    assert set(coded) <= {node.name for node in traced.graph.nodes}
+    inner = {tensor for tensor in coded if "/" in tensor}  # products of layers over tokens, parts of a chunk
+    assert not inner or name == "transformer"
+    assert {tensor.split("/")[0] for tensor in coded} <= {node.name for node in traced.graph.nodes}
     assert len(coded) >= 7
 
 

@@ -186,14 +186,20 @@ def _float_product(rule: rules.FloatProduct) -> str:
     return f"× {rule.factor:.6g}"
 
 
+def _function(function: rules.CellFunction) -> str:
+    numbers = " ".join(f"{number:.6g}" for number in (function.alpha, function.beta) if number)
+    return f"{function.name} {numbers}".rstrip()
+
+
 RULE_TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     rules.FloatRescale: _float_rescale,
     rules.FixedRescale: _fixed_rescale,
     rules.FloatProduct: _float_product,
     rules.TwoSidedRescale: _two_sided,
     rules.CurveRescale: _curve,
+    rules.CellFunction: _function,
 }
-"""Rules that are factors; others are shown field by field."""
+"""Rules that are factors, and functions; others are shown field by field."""
 
 
 def _span(values: npt.NDArray[Any]) -> str:
