@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from calib8 import _core
 from calib8.engine.plan_file import FORMAT_VERSION, MAGIC, PREFIX
