@@ -48,10 +48,13 @@ foreach(file IN LISTS CALIB8_ENGINE)
   list(APPEND CALIB8_ENGINE_SOURCES ${file})
 endforeach()
 
+# The two files with lists of the sets are all that depends on what is left out.
+set_property(SOURCE ${CALIB8_CSRC}/engine/dispatch.cc ${CALIB8_CSRC}/engine/peak/peak.cc
+  APPEND PROPERTY COMPILE_DEFINITIONS ${CALIB8_LEFT_OUT})
+
 add_library(calib8_core OBJECT ${CALIB8_ENGINE_SOURCES})
 set_target_properties(calib8_core PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
 target_compile_options(calib8_core PRIVATE ${CALIB8_WARNINGS} -ffp-contract=off)
-target_compile_definitions(calib8_core PRIVATE ${CALIB8_LEFT_OUT})
 # What all kernels share lies above their folders; no -I, for there is a limits.h.
 target_compile_options(calib8_core PRIVATE -iquote${CALIB8_CSRC}/engine)
 target_link_libraries(calib8_core PUBLIC Threads::Threads)

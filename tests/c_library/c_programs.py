@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
+SMALL: Final = "CALIB8_LEAVE_OUT=avx512vnni;avxvnni"
+"""What leaves the kernels of AVX2 and the plain loops."""
 WARNINGS: Final = (
     *("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wno-sign-conversion"),
     "-Werror",

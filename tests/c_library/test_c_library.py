@@ -27,8 +27,10 @@ from stream_nets import quantized
 pytestmark = pytest.mark.slow
 
 Programs = dict[str, Path]
-MOST_BYTES = 12 << 20
-"""With the kernels of all sets of x86-64; docs/c_library.md tells how to leave some out."""
+MOST_BYTES = 11_000_000
+"""With the kernels of all sets of x86-64, stripped."""
+MOST_SMALL_BYTES = 3_000_000
+"""Without those of AVX-512 and AVX-VNNI."""
 
 
 def feeds_of(session: InferenceSession, seed: int = 0) -> dict[str, Array]:
@@ -239,8 +241,33 @@ def test_the_shared_library_shows_its_functions_alone(prefix: Path, tmp_path: Pa
             "nm", "--undefined-only", *(("-D",) if name.endswith("so") else ()), prefix / "lib" / name
         )
         assert not re.search(r"\bPy[A-Z_]|nanobind", undefined), name
-    command("strip", "-o", tmp_path / "stripped.so", library)
-    assert (tmp_path / "stripped.so").stat().st_size <= MOST_BYTES
+    assert stripped_size(prefix, tmp_path) <= MOST_BYTES
+
+
+def stripped_size(prefix: Path, folder: Path) -> int:
+    """Bytes of the shared library without its symbols."""
+    command("strip", "-o", folder / "stripped.so", prefix / "lib" / "libcalib8.so")
+    return (folder / "stripped.so").stat().st_size
+
+
+def test_the_small_library(small_prefix: Path, examples: list[Path], tmp_path: Path) -> None:
+    assert stripped_size(small_prefix, tmp_path) <= MOST_SMALL_BYTES
+    [plan] = [path for path in examples if path.stem == "chain"]
+    found = (*flags(small_prefix), f"-Wl,-rpath,{small_prefix / 'lib'}")
+    check = tmp_path / "library_check"
+    command(compilers()[0], ROOT / "tests/native/library_check.c", "-pthread", "-o", check, *found)
+    isas = [line.split()[0] for line in command(check, "sets").splitlines()]
+    assert isas[-1] == "reference" and not {"avx512vnni", "avxvnni"} & set(isas)
+    command(check, "codes", plan, tmp_path)
+    for isa in isas:
+        assert_same_bits(small_prefix / "bin" / "calib8-run", plan, tmp_path / isa, isa)
+
+
+def test_other_sets_are_not_left_out(tmp_path: Path) -> None:
+    words = ("cmake", "-S", ROOT, "-B", tmp_path, "-DCALIB8_C_LIBRARY=ON", "-DCALIB8_LEAVE_OUT=avx2")
+    result = subprocess.run([*map(str, words)], capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "CALIB8_LEAVE_OUT takes avx512vnni and avxvnni, not avx2" in result.stderr
 
 
 PROJECT = """

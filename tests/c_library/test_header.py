@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from c_programs import ROOT, WARNINGS, compilers
+from c_programs import ROOT, SMALL, WARNINGS, compilers
 
 from calib8.engine.plan_check import DTYPES
 from calib8.engine.plan_file import FORMAT_VERSION
@@ -61,3 +61,8 @@ def test_both_readers_know_the_same_format() -> None:
     assert re.findall(r"kNewestFormat = (\d+)", header) == [str(FORMAT_VERSION)]
     found = {name: int(size) for name, size in re.findall(r'\{"(\w+)", (\d)\}', table)}
     assert found == {name: np.dtype(name).itemsize for name in DTYPES}
+
+
+def test_the_page_tells_how_to_build_the_small_library() -> None:
+    name, sets = SMALL.split("=")
+    assert f'`-D{name}="{sets}"`' in PAGE
