@@ -1,14 +1,17 @@
 """Int8 tmfiles of calib8 and of Tengine's own tool, judged in Tengine's runtime on the same images.
 
     python benchmarks/tengine.py DATA TENGINE [--networks mobilenet_v2,…] [--algorithms 0,1,2]
-        [--effort balanced] [--samples 100] [--judged 400] [--proven N] [--keep FOLDER] [--json FILE]
+        [--effort balanced] [--samples 100] [--judged 400] [--views 1] [--proven N] [--keep FOLDER]
+        [--json FILE]
 
 DATA holds the models and images that ``models.json`` names, TENGINE is the folder in which Tengine was built
 (``tengine_runtime.py``). Both tools calibrate on the same pixels: each image as calib8 resizes and crops it.
 A row per network and model: top-1 of FP32 and of INT8, how often they agree, SQNR of the outputs.
 
 Tengine's int8 kernels for x86 are plain loops. With ``--proven`` they run the first N images alone, calib8's
-engine runs all of them, and the last column counts the codes of those N outputs that differ.
+engine runs all of them, and the last column counts the codes of those N outputs that differ. With ``--views``
+each image is judged that often: as it is, mirrored, and both again shifted by up to 8 pixels, so that chance
+decides less where there are few images.
 """
 
 from __future__ import annotations
@@ -40,6 +43,9 @@ from tengine_runtime import outputs, quantized
 
 HERE: Final = Path(__file__).parent
 TITLES: Final = {0: "min-max", 1: "KL", 2: "ACIQ", 3: "DFQ", 4: "EQ"}
+SHIFTS: Final = ((0, 0), (8, 8), (-8, -8), (8, -8), (-8, 8))
+"""Pixels down and to the right of two views each."""
+
 NETWORKS: Final = "mobilenet_v2,squeezenet_v1.1,resnet20"
 
 
@@ -54,7 +60,7 @@ class Row:
         agreement: share of images of the same class as FP32.
         sqnr_db: of all outputs against those of FP32.
         bytes: of the file.
-        judged: images.
+        judged: images, each view counted.
         proven: of them, those that Tengine's runtime ran.
         differing: codes of their outputs that calib8's engine gives otherwise; None where it refuses the
             model, as one with scales of 0: then these images alone are judged.
@@ -91,10 +97,10 @@ def rows(name: str, recipe: dict[str, Any], options: argparse.Namespace, folder:
     shape = next(iter(samples[0].inputs.values())).shape
     fp32 = folder / f"{name}.tmfile"
     export(source, fp32, "tmfile", shapes={specs[0].name: shape})
-    inputs = np.stack([next(iter(sample.inputs.values())) for sample in samples])
+    inputs = views(np.stack([next(iter(sample.inputs.values())) for sample in samples]), options.views)
     proven = len(inputs) if options.proven is None else min(options.proven, len(inputs))
     floats = run_apart(options.tengine, fp32, inputs, "float32")
-    judging = Judging(inputs, floats, [sample.label for sample in samples], proven)
+    judging = Judging(inputs, floats, [sample.label for sample in samples] * options.views, proven)
     data = options.data / recipe["calibration"]
     made = quantize(source, data, target="tengine", preprocess=preprocess, effort=options.effort,
                     samples=options.samples)  # fmt: skip
@@ -106,6 +112,18 @@ def rows(name: str, recipe: dict[str, Any], options: argparse.Namespace, folder:
         place = folder / f"{name}.{algorithm}"
         found = quantized(options.tengine, fp32, images, place, [*flags, "-a", algorithm])
         yield judged(name, TITLES[algorithm], found, judging, options.tengine)
+
+
+def views(images: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """The images, then all of them mirrored, then both shifted, corner by corner; float [N, …, H, W]."""
+    found, reach = [], max(map(max, SHIFTS))
+    edges = [(0, 0)] * (images.ndim - 2) + [(reach, reach)] * 2
+    wide = np.pad(images, edges, mode="edge")
+    for number in range(count):
+        down, right = (reach + step for step in SHIFTS[number // 2])
+        view = wide[..., down : down + images.shape[-2], right : right + images.shape[-1]]
+        found.append(view[..., ::-1] if number % 2 else view)
+    return np.concatenate(found)
 
 
 def pictures(
@@ -207,6 +225,9 @@ def main() -> None:
     parser.add_argument("--effort", default="balanced")
     parser.add_argument("--samples", type=int, default=100, help="calibration images")
     parser.add_argument("--judged", type=int, default=400, help="images judged")
+    parser.add_argument(
+        "--views", type=int, default=1, choices=range(1, 2 * len(SHIFTS) + 1), help="of each image"
+    )
     parser.add_argument("--proven", type=int, help="of them, images that Tengine's runtime runs; all")
     parser.add_argument("--keep", type=Path, help="folder for the models; a new one that is deleted")
     parser.add_argument("--json", type=Path)

@@ -18,7 +18,18 @@ from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.tmfile.graph import Graph, Quantization
 from calib8.tmfile.read import read_tmfile
-from coded_nets import INTERP, OPERATORS, CodedNet, convolution, image_of, one, pair, scaled, with_tensor
+from coded_nets import (
+    INTERP,
+    OPERATORS,
+    CodedNet,
+    convolution,
+    image_of,
+    one,
+    pair,
+    pool,
+    scaled,
+    with_tensor,
+)  # fmt: skip
 from tmfile_nets import classifier, coded
 
 STORED = [
@@ -260,6 +271,14 @@ def test_all_operators_without_an_int8_form_are_listed() -> None:
 )  # fmt: skip
 def test_forms_that_tengine_does_not_compute_are_refused(graph: Graph, words: str) -> None:
     refused(graph, UnsupportedModelError, words)
+
+
+def test_sums_beyond_int32_name_the_file_and_the_node() -> None:
+    """Found where the steps are judged together: their error names the model as all others do."""
+    rng = np.random.default_rng(3)
+    words = 'instruction 1 (AveragePool "Pooling1"): sums of 9000000 codes reach 2295000000, beyond int32'
+    refused(pool(rng, (3000, 3000), alg=1, **{"global": 1}), ModelError, words, "quantize the model again")
+    lower_tmfile(pool(rng, (2900, 2900), alg=1, **{"global": 1}))  # 255 · 2900² < 2³¹
 
 
 def test_weights_need_a_scale_per_channel_and_no_zero_point() -> None:
