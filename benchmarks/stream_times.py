@@ -299,9 +299,9 @@ def main() -> None:
     print("|---|" + "---|" * len((*RUNTIMES, *ratios)))
     for network in chosen(asked.folder, made, asked.only):
         row = timed(network, made, asked.rounds)
-        median = row["median_us"]
+        fastest = row["fastest_us"]
         ratios = [
-            f"{median[name] / median['calib8']:.2f}" if name in median else "–" for name in RUNTIMES[:-1]
+            f"{fastest[name] / fastest['calib8']:.2f}" if name in fastest else "–" for name in RUNTIMES[:-1]
         ]
         print(
             "| " + " | ".join([row["network"], *(cell(row, name) for name in RUNTIMES), *ratios]) + " |",
