@@ -54,6 +54,15 @@ def test_random_values(seed: int) -> None:
     assert_same_bits(program, {"x": values(rng, program.slots[0].shape[0])})
 
 
+def test_what_is_no_number_has_the_same_bits_everywhere() -> None:
+    program = function(np.random.default_rng(1), "Tanh", 37)
+    plan, x = compile_program(program), np.full(37, np.nan, np.float32)
+    x[::2] *= -1
+    for isa in ISAS:
+        [found] = Engine(plan, threads=1, isa=isa).run({"x": x})
+        assert set(np.asarray(found).view(np.uint32).tolist()) == {0x7FC00000}, isa
+
+
 def test_threads_take_values_and_change_no_bit() -> None:
     rng = np.random.default_rng(5)
     program = function(rng, "Sigmoid", 5003)

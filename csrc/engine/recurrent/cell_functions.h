@@ -100,5 +100,11 @@ struct CellFunctions {
   }
 }
 
+// What is no number gets one form: its sign and payload are the processor's.
+inline void with_one_nan(float* values, int64_t count) {
+  const float nan = number_of(0x7fc00000);
+  for (int64_t i = 0; i < count; ++i) values[i] = values[i] != values[i] ? nan : values[i];
+}
+
 }  // namespace
 }  // namespace calib8::engine

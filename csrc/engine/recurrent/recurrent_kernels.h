@@ -22,11 +22,13 @@ inline void function_of_values(const RealFunction& step, const Memory& memory, P
   for (; i + kLanes <= range.end; i += kLanes) {
     V::store(target + i, V::as_ints(value_of(function, V::numbers(source + i))));
   }
-  if (i == range.end) return;
-  float rest[kLanes] = {};
-  std::copy(source + i, source + range.end, rest);
-  V::store(rest, V::as_ints(value_of(function, V::numbers(rest))));
-  std::copy(rest, rest + (range.end - i), target + i);
+  if (i < range.end) {
+    float rest[kLanes] = {};
+    std::copy(source + i, source + range.end, rest);
+    V::store(rest, V::as_ints(value_of(function, V::numbers(rest))));
+    std::copy(rest, rest + (range.end - i), target + i);
+  }
+  with_one_nan(target + range.begin, range.end - range.begin);
 }
 
 // A group of units of some walkers.

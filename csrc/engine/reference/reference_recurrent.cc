@@ -175,6 +175,7 @@ void reference_real_function(const RealFunction& step, const Memory& memory, Par
                               static_cast<float>(step.beta)};
   const Range range = share(part, step.count);
   for (int64_t i = range.begin; i < range.end; ++i) target[i] = value_of(function, source[i]);
+  with_one_nan(target + range.begin, range.end - range.begin);
 }
 
 }  // namespace calib8::engine

@@ -39,7 +39,8 @@ class RealFunction(Instruction):
 def real_function(step: RealFunction, operands: Sequence[Operand], _output: Slot) -> npt.NDArray[Any]:
     """float32 of the input's shape."""
     with np.errstate(all="ignore"):  # what is no number stays none, what is too large becomes infinite
-        return applied(step.function, operands[0].data.astype(np.float32))
+        found = applied(step.function, operands[0].data.astype(np.float32))
+    return np.where(np.isnan(found), np.float32(np.nan), found)  # one form of what is no number
 
 
 def _check(step: Step, instruction: RealFunction) -> None:
