@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -82,15 +82,20 @@ def assert_native_gives(
                     np.testing.assert_array_equal(got, want, err_msg=where)
 
 
+FILE_BYTES: Final = 1 << 24
+"""Of recorded plans: an emulator keeps memory of every thread that has ended, until its process ends."""
+
+
 def record(folder: str, plan: Plan, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> None:
     """Appends a plan that needs no ONNX Runtime to a file, with what goes in and what comes out.
 
-    Every process has a file of its own.
+    Every process has files of its own, a new one behind every ``FILE_BYTES``.
     """
     if plan.floats:
         return
     Path(folder).mkdir(exist_ok=True)
-    with (Path(folder) / str(os.getpid())).open("ab") as file:
+    whole = sum(1 for path in Path(folder).glob(f"{os.getpid()}-*") if path.stat().st_size >= FILE_BYTES)
+    with (Path(folder) / f"{os.getpid()}-{whole}").open("ab") as file:
         for numbers in _recorded(plan, [feeds[port.name] for port in plan.inputs], wanted):
             file.write(np.asarray(numbers, np.int64).tobytes())
 
