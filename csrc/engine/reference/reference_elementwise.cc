@@ -17,9 +17,10 @@ uint8_t sum_of_sums(const AddSums& step, const Memory& memory, int64_t a, int64_
     return static_cast<uint8_t>(rounded_code(value, step.zero_point, step.low, step.high));
   }
   const int64_t shift = memory.constant<int32_t>(step.right_shift)[c];
-  const int64_t products =
-      a * memory.constant<int32_t>(step.lhs_factor)[c] + b * memory.constant<int32_t>(step.rhs_factor)[c];
-  const int64_t value = (products + (int64_t{1} << (shift - 1))) >> shift;
+  const int64_t left = a * memory.constant<int32_t>(step.lhs_factor)[c];
+  const int64_t right = b * memory.constant<int32_t>(step.rhs_factor)[c];
+  const uint64_t sum = static_cast<uint64_t>(left) + static_cast<uint64_t>(right);  // modulo 2^64
+  const int64_t value = static_cast<int64_t>(sum + (uint64_t{1} << (shift - 1))) >> shift;
   return static_cast<uint8_t>(clamped(value + step.zero_point, step.low, step.high));
 }
 
