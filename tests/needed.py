@@ -1,8 +1,9 @@
-"""Packages of the extra ``test`` that a user's machine may lack; in CI a missing one is a failure."""
+"""Packages and programs that a user's machine may lack; in CI a missing one is a failure."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any
 
 import pytest
@@ -16,3 +17,13 @@ def needed(package: str) -> Any:
         except ImportError as missing:
             pytest.fail(f"{package} cannot be imported: CI must run its tests ({missing})")
     return pytest.importorskip(package)
+
+
+def needed_program(*names: str) -> str:
+    """Path of the first of these programs that there is; without any tests are skipped, and fail in CI."""
+    found = next((path for path in map(shutil.which, names) if path), None)
+    if found is not None:
+        return found
+    if os.environ.get("CI"):
+        pytest.fail(f"there is no {' and no '.join(names)}: CI must run its tests")
+    pytest.skip(f"there is no {' and no '.join(names)}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 from c_programs import PROGRAMS, ROOT, SMALL, WARNINGS, command, compilers, flags
 from example_plans import write_examples
+
+from needed import needed_program
 
 
 def installed(variable: str, name: str, factory: pytest.TempPathFactory, *options: str) -> Path:
@@ -17,8 +18,7 @@ def installed(variable: str, name: str, factory: pytest.TempPathFactory, *option
     given = os.environ.get(variable)
     if given:
         return Path(given)
-    if not shutil.which("cmake"):
-        pytest.skip("there is no cmake")
+    needed_program("cmake")
     base = factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     folder.mkdir(exist_ok=True)

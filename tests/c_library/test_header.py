@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from c_programs import ROOT, SMALL, WARNINGS, compilers
 
 from calib8.engine.plan_check import DTYPES
 from calib8.engine.plan_file import FORMAT_VERSION
+from needed import needed_program
 
 HEADER = ROOT / "include" / "calib8.h"
 TEXT = HEADER.read_text(encoding="utf-8")
@@ -21,8 +21,7 @@ PAGE = (ROOT / "docs" / "c_library.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("compiler", [*compilers(), "g++"])
 def test_the_header_stands_alone(compiler: str, tmp_path: Path) -> None:
-    if not shutil.which(compiler):
-        pytest.skip(f"there is no {compiler}")
+    needed_program(compiler)
     source = tmp_path / ("user.cc" if compiler == "g++" else "user.c")
     source.write_text("#include <calib8.h>\ncalib8_options options = CALIB8_OPTIONS;\n", encoding="utf-8")
     flags = ["-std=c++11", "-pedantic", "-Wall", "-Wextra", "-Werror"] if compiler == "g++" else WARNINGS

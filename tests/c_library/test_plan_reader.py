@@ -21,10 +21,10 @@ from calib8 import InferenceSession, ModelError
 from calib8.engine.plan import Plan, PlanPort, PlanState
 from calib8.engine.plan_file import load_plan, save_plan
 from calib8.qparams import FLOAT32_MAX
+from needed import needed_program
 from plan_headers import HEADERS, changed_header
 
 ROOT = Path(__file__).parents[2]
-COMPILER = shutil.which("g++") or shutil.which("clang++")
 SOURCES = (
     *("tests/native/plan_check.cc", "csrc/engine/checksum.cc", "csrc/engine/limits.cc"),
     *(f"csrc/plan/{name}.cc" for name in ("file", "json", "parts", "plan", "ports")),
@@ -33,12 +33,11 @@ SOURCES = (
 
 @pytest.fixture(scope="session")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if COMPILER is None:
-        pytest.skip("there is no C++ compiler")
+    compiler = needed_program("g++", "clang++")
     program = tmp_path_factory.mktemp("reader") / "plan_check"
     flags = ("-std=c++17", "-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     subprocess.run(
-        [COMPILER, *flags, *SOURCES, "-iquotecsrc/engine", "-o", str(program)], cwd=ROOT, check=True
+        [compiler, *flags, *SOURCES, "-iquotecsrc/engine", "-o", str(program)], cwd=ROOT, check=True
     )
     return program
 
