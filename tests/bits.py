@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -80,6 +81,18 @@ def assert_native_gives(
                 for port, got, want in zip(plan.outputs, engine.run(feeds), wanted, strict=True):
                     where = f"{port.name} on {isa} with {count} threads"
                     np.testing.assert_array_equal(got, want, err_msg=where)
+
+
+def with_fields(plan: Plan, opcode: str, changes: Mapping[str, int]) -> Plan:
+    """The plan with other numbers in the only step of a kind, whose fields have these names."""
+    [place] = [place for place, row in enumerate(plan.rows) if row.opcode == opcode]
+    names = _core.engine.schemas()[opcode]
+    fields = plan.rows[place].fields.copy()
+    for name, value in changes.items():
+        fields[names.index(name)] = value
+    rows = list(plan.rows)
+    rows[place] = rows[place]._replace(fields=fields)
+    return replace(plan, rows=tuple(rows))
 
 
 FILE_BYTES: Final = 1 << 24

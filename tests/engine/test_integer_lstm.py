@@ -11,7 +11,7 @@ import pytest
 from example_programs import EXAMPLES, with_step
 from generated import CASES, pick
 
-from bits import ISAS, assert_same_bits
+from bits import ISAS, assert_same_bits, with_fields
 from calib8 import _core
 from calib8.engine.compile import compile_program
 from calib8.engine.run import Engine
@@ -111,15 +111,8 @@ def test_one_step_serves_the_sequence_and_copies_nothing() -> None:
 )
 def test_broken_steps_are_told_when_a_plan_is_opened(changes: dict[str, int], told: str) -> None:
     plan = compile_program(EXAMPLES["IntegerLstm", "tflite"])
-    [place] = [place for place, row in enumerate(plan.rows) if row.opcode == "integer_lstm"]
-    names = _core.engine.schemas()["integer_lstm"]
-    fields = plan.rows[place].fields.copy()
-    for name, value in changes.items():
-        fields[names.index(name)] = value
-    rows = list(plan.rows)
-    rows[place] = rows[place]._replace(fields=fields)
     with pytest.raises(ValueError, match=told):
-        Engine(replace(plan, rows=tuple(rows)))
+        Engine(with_fields(plan, "integer_lstm", changes))
 
 
 def test_threads_take_samples_and_change_no_bit() -> None:

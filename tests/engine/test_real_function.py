@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 import pytest
 from example_programs import EXAMPLES, plain, single
 from generated import CASES, pick
 
-from bits import ISAS, assert_same_bits
-from calib8 import _core
+from bits import ISAS, assert_same_bits, with_fields
 from calib8.engine.compile import compile_program
 from calib8.engine.emit.recurrent import KINDS
 from calib8.engine.run import Engine
@@ -83,12 +80,5 @@ def test_threads_take_values_and_change_no_bit() -> None:
 )
 def test_broken_steps_are_told_when_a_plan_is_opened(changes: dict[str, int], told: str) -> None:
     plan = compile_program(EXAMPLES["RealFunction", "onnx"])
-    [place] = [place for place, row in enumerate(plan.rows) if row.opcode == "real_function"]
-    names = _core.engine.schemas()["real_function"]
-    fields = plan.rows[place].fields.copy()
-    for name, value in changes.items():
-        fields[names.index(name)] = value
-    rows = list(plan.rows)
-    rows[place] = rows[place]._replace(fields=fields)
     with pytest.raises(ValueError, match=told):
-        Engine(replace(plan, rows=tuple(rows)))
+        Engine(with_fields(plan, "real_function", changes))

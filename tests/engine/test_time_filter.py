@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from example_programs import EXAMPLES, codes, ints, single
 from generated import CASES, pick
 
-from bits import ISAS, assert_same_bits
-from calib8 import _core
+from bits import ISAS, assert_same_bits, with_fields
 from calib8.engine.compile import compile_program
 from calib8.engine.run import Engine
 from calib8.program import instructions as op
@@ -78,12 +75,5 @@ def test_threads_take_units_and_change_no_bit() -> None:
 )
 def test_broken_steps_are_told_when_a_plan_is_opened(changes: dict[str, int], told: str) -> None:
     plan = compile_program(EXAMPLES["TimeFilter", "tflite"])
-    [place] = [place for place, row in enumerate(plan.rows) if row.opcode == "time_filter"]
-    names = _core.engine.schemas()["time_filter"]
-    fields = plan.rows[place].fields.copy()
-    for name, value in changes.items():
-        fields[names.index(name)] = value
-    rows = list(plan.rows)
-    rows[place] = rows[place]._replace(fields=fields)
     with pytest.raises(ValueError, match=told):
-        Engine(replace(plan, rows=tuple(rows)))
+        Engine(with_fields(plan, "time_filter", changes))
