@@ -54,16 +54,25 @@ void multiply_inputs_of(const Direction& direction, const CellScratch& scratch, 
   }
 }
 
-// Codes plus 128 of a row, and its scale.
-inline float code_lanes(const float* values, int64_t count, uint8_t* codes) {
+// The largest of numbers that are not negative, or 0.
+inline uint32_t largest_lane(Ints numbers) {
+  int32_t lanes[kLanes], most = 0;
+  V::store(lanes, numbers);
+  for (const int32_t lane : lanes) most = lane > most ? lane : most;
+  return static_cast<uint32_t>(most);
+}
+
+// The bits of the largest magnitude of a row.
+inline uint32_t largest_magnitude(const float* values, int64_t count) {
   Ints largest = V::zero();
   for (int64_t i = 0; i < count; i += kLanes) {
     largest = V::max32(largest, V::as_ints(magnitude_of(V::numbers(values + i))));
   }
-  int32_t lanes[kLanes], most = 0;
-  V::store(lanes, largest);
-  for (const int32_t lane : lanes) most = lane > most ? lane : most;
-  const auto bits = static_cast<uint32_t>(most);
+  return largest_lane(largest);
+}
+
+// Codes plus 128 of a row, and its scale; `bits` are those of its largest magnitude.
+inline float code_lanes(const float* values, int64_t count, uint32_t bits, uint8_t* codes) {
   if (bits >= kInfinity || bits < kLeastCoded) {
     for (int64_t i = 0; i < count; ++i) codes[i] = 128;
     return bits >= kInfinity ? number_of(kNotANumber) : 0.0F;

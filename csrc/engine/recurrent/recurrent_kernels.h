@@ -87,16 +87,10 @@ struct Peaks {
     for (int64_t i = 0; i < kCellSamples; ++i) h[i] = c[i] = V::zero();
   }
   static void see(Ints& peak, Floats masked) { peak = V::max32(peak, V::as_ints(magnitude_of(masked))); }
-  static uint32_t most(Ints peak) {
-    int32_t lanes[kLanes], most = 0;
-    V::store(lanes, peak);
-    for (const int32_t lane : lanes) most = lane > most ? lane : most;
-    return static_cast<uint32_t>(most);
-  }
   void tell(Walkers& walkers) const {
     for (int i = 0; i < walkers.count; ++i) {
-      walkers.largest[i] = most(h[i]);
-      walkers.largest_c[i] = most(c[i]);
+      walkers.largest[i] = largest_lane(h[i]);
+      walkers.largest_c[i] = largest_lane(c[i]);
     }
   }
 };
@@ -234,8 +228,10 @@ void by_tiles(int count, Tile tile) {
 }
 
 struct LaneOps {
-  static float code_row(const float* values, int64_t count, uint8_t* codes) {
-    return code_lanes(values, count, codes);
+  static uint32_t largest_of(const float* values, int64_t count) { return largest_magnitude(values, count); }
+
+  static float code_row(const float* values, int64_t count, uint32_t largest, uint8_t* codes) {
+    return code_lanes(values, count, largest, codes);
   }
 
   static void multiply_inputs(const Direction& direction, const CellScratch& scratch, int64_t rows) {
@@ -254,7 +250,8 @@ struct LaneOps {
       for (int i = 0; i < walkers.count; ++i) {
         uint8_t* codes = scratch.states + walkers.sample[i] * scratch.state_bytes;
         const float* reset = scratch.more + walkers.sample[i] * scratch.units();
-        scales[i] = code_lanes(reset, direction.step.units, codes);
+        const int64_t units = direction.step.units;
+        scales[i] = code_lanes(reset, units, largest_magnitude(reset, units), codes);
       }
       each_tile(direction, scratch, walkers, [&](const Group& group) {
         by_tiles(walkers.count,

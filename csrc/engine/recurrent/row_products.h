@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 
 #include "lanes.h"
 
@@ -49,50 +50,61 @@ struct Quad {
   }
 };
 
+// What is done with 0 … count − 1, as constants: arrays with such indices live in registers. In loops,
+// however they are unrolled, the sums of large tiles stay in memory (gcc 12).
+template <class Do, size_t... i>
+inline void with_each(std::index_sequence<i...>, Do what) {
+  (what(std::integral_constant<size_t, i>()), ...);
+}
+template <int count, class Do>
+inline void with_each(Do what) {
+  with_each(std::make_index_sequence<count>(), what);
+}
+
+// The products of a quad of every row, which is `from` bytes behind the first one.
+template <int rows, int gates>
+inline void add_quad(const uint8_t* const* codes, int64_t from, const int8_t* weights,
+                     Ints (&sums)[rows][gates]) {
+  Ints weight[gates];
+  with_each<gates>([&](auto gate) { weight[gate] = V::load(weights + 64 * gate); });
+  with_each<rows>([&](auto row) {
+    const Quad four(codes[row] + from);
+    with_each<gates>([&](auto gate) { sums[row][gate] = four.added(sums[row][gate], weight[gate]); });
+  });
+}
+
 // Sums of `rows` rows of codes and `gates` neighbouring gates. `weights` are those of the group, `stride`
 // bytes from a quad to the next; `start` is what the sums begin with.
 template <int rows, int gates>
-void add_products(const uint8_t* const* codes, const int8_t* weights, int64_t stride, int64_t quads,
-                  const int32_t* start, Ints (*acc)[gates]) {
-  constexpr int kChains = rows * gates >= 6 ? 1 : rows * gates >= 3 ? 2 : 4;  // that hide the latency
+[[gnu::noinline]] void add_products(const uint8_t* const* codes, const int8_t* weights, int64_t stride,
+                                    int64_t quads, const int32_t* start, Ints (*acc)[gates]) {
+  // Chains hide the latency of dot products; that of a sum is 1.
+  constexpr int kChains = !kStoredCodes || rows * gates >= 6 ? 1 : rows * gates >= 3 ? 2 : 4;
   Ints sums[kChains][rows][gates];
-  for (int chain = 0; chain < kChains; ++chain) {
-    for (int row = 0; row < rows; ++row) {
-      for (int gate = 0; gate < gates; ++gate) {
+  with_each<kChains>([&](auto chain) {
+    with_each<rows>([&](auto row) {
+      with_each<gates>([&](auto gate) {
         const bool first = kStoredCodes && chain == 0;
         sums[chain][row][gate] = first ? V::numbers(start + gate * Recurrent::kBlock) : V::zero();
-      }
-    }
-  }
+      });
+    });
+  });
   int64_t quad = 0;
   for (; quad + kChains <= quads; quad += kChains) {
-    for (int chain = 0; chain < kChains; ++chain) {
-      Ints weight[gates];
-      for (int gate = 0; gate < gates; ++gate) weight[gate] = V::load(weights + 64 * gate);
-      for (int row = 0; row < rows; ++row) {
-        const Quad four(codes[row] + 4 * (quad + chain));
-        for (int gate = 0; gate < gates; ++gate) {
-          sums[chain][row][gate] = four.added(sums[chain][row][gate], weight[gate]);
-        }
-      }
+    with_each<kChains>([&](auto chain) {
+      add_quad<rows, gates>(codes, 4 * (quad + static_cast<int64_t>(chain)), weights, sums[chain]);
       weights += stride;
-    }
+    });
   }
-  for (; quad < quads; ++quad, weights += stride) {
-    for (int row = 0; row < rows; ++row) {
-      const Quad four(codes[row] + 4 * quad);
-      for (int gate = 0; gate < gates; ++gate) {
-        sums[0][row][gate] = four.added(sums[0][row][gate], V::load(weights + 64 * gate));
+  for (; quad < quads; ++quad, weights += stride) add_quad<rows, gates>(codes, 4 * quad, weights, sums[0]);
+  with_each<rows>([&](auto row) {
+    with_each<gates>([&](auto gate) {
+      acc[row][gate] = sums[0][row][gate];
+      for (int chain = 1; chain < kChains; ++chain) {
+        acc[row][gate] = V::add32(acc[row][gate], sums[chain][row][gate]);
       }
-    }
-  }
-  for (int row = 0; row < rows; ++row) {
-    for (int gate = 0; gate < gates; ++gate) {
-      Ints sum = sums[0][row][gate];
-      for (int chain = 1; chain < kChains; ++chain) sum = V::add32(sum, sums[chain][row][gate]);
-      acc[row][gate] = sum;
-    }
-  }
+    });
+  });
 }
 
 }  // namespace

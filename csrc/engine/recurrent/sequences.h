@@ -2,8 +2,10 @@
 // step, which of them are lost, what is coded when, where states begin and where they go.
 //
 // A team is up to kCellSamples samples of one direction. An Ops has what computes:
-//   float code_row(const float* values, int64_t count, uint8_t* codes)
-//       codes plus 128 of a row that is filled up with zeros to kMostLanes; its scale, NaN for a lost row
+//   uint32_t largest_of(const float* values, int64_t count)
+//       the bits of the largest magnitude of a row that is filled up with zeros to kMostLanes
+//   float code_row(const float* values, int64_t count, uint32_t largest, uint8_t* codes)
+//       codes plus 128 of such a row; its scale, NaN for a lost row
 //   void multiply_inputs(const Direction&, const CellScratch&, int64_t rows)
 //       the sums u of so many coded rows
 //   void advance(const Direction&, const CellScratch&, Walkers&)
@@ -117,7 +119,7 @@ class Team {
       const uint32_t h = begin_state(scratch_.h, step_.h_buffer, step_.h_offset, sample);
       const uint32_t c = begin_state(scratch_.c, step_.c_buffer, step_.c_offset, sample);
       lost_[sample] = h >= kInfinity || c >= kInfinity;
-      code_state(sample);
+      code_state(sample, h);
     }
   }
 
@@ -136,9 +138,9 @@ class Team {
     return largest;
   }
 
-  void code_state(int64_t sample) {
+  void code_state(int64_t sample, uint32_t largest) {
     uint8_t* codes = scratch_.states + sample * scratch_.state_bytes;
-    scales_[sample] = Ops::code_row(state(scratch_.h, sample), step_.units, codes);
+    scales_[sample] = Ops::code_row(state(scratch_.h, sample), step_.units, largest, codes);
   }
 
   void code_inputs(int64_t number, int64_t end) {
@@ -152,7 +154,8 @@ class Team {
         copy(scratch_.row, x + from * step_.inputs, step_.inputs);
         fill(scratch_.row + step_.inputs, 0.0F, kMostLanes);
         uint8_t* codes = scratch_.inputs + row * scratch_.row_bytes;
-        scratch_.scales[row] = Ops::code_row(scratch_.row, step_.inputs, codes);
+        const uint32_t largest = Ops::largest_of(scratch_.row, step_.inputs);
+        scratch_.scales[row] = Ops::code_row(scratch_.row, step_.inputs, largest, codes);
       }
     }
   }
@@ -173,7 +176,7 @@ class Team {
     for (int i = 0; i < walkers.count; ++i) {
       const int64_t sample = walkers.sample[i];
       lost_[sample] = walkers.largest[i] >= kInfinity || walkers.largest_c[i] >= kInfinity;
-      if (!lost_[sample] && number + 1 < lengths_[sample]) code_state(sample);
+      if (!lost_[sample] && number + 1 < lengths_[sample]) code_state(sample, walkers.largest[i]);
     }
     for (int64_t sample = 0; sample < count_; ++sample) {
       if (number < lengths_[sample]) write(target(place_of(sample, number), sample), scratch_.h, sample);

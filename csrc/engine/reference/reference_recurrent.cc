@@ -107,8 +107,9 @@ uint32_t largest_bits(const float* values, int64_t count) {
 }
 
 struct PlainOps {
-  static float code_row(const float* values, int64_t count, uint8_t* codes) {
-    const uint32_t largest = largest_bits(values, count);
+  static uint32_t largest_of(const float* values, int64_t count) { return largest_bits(values, count); }
+
+  static float code_row(const float* values, int64_t count, uint32_t largest, uint8_t* codes) {
     for (int64_t i = 0; i < (count + 3) / 4 * 4; ++i) codes[i] = 128;
     if (largest >= kInfinity) return number_of(kNotANumber);
     if (largest < kLeastCoded) return 0;
@@ -157,7 +158,7 @@ struct PlainOps {
     if (walker.direction.inner_bias != nullptr) return;
     // the codes of h are of no use any more
     auto* codes = const_cast<uint8_t*>(walker.codes);
-    const float scale = code_row(walker.more, units, codes);
+    const float scale = code_row(walker.more, units, largest_bits(walker.more, units), codes);
     for (int64_t unit = 0; unit < units; ++unit) walker.gru_after_reset(unit, codes, scale);
   }
 };

@@ -174,6 +174,37 @@ def test_moves_between_layers_stay_in_the_engine() -> None:
     assert 10 * np.log10(np.square(wanted).sum() / np.square(got - wanted).sum()) > 35
 
 
+def behind(*moves: onnx.NodeProto, sizes: tuple[int, ...]) -> onnx.ModelProto:
+    """The first layer of ``stacked`` behind moves of the input "image", [2, 7, 6] in another form."""
+    proto = stacked()
+    graph = proto.graph
+    layers = list(graph.node)
+    last = next(node for node in layers if node.op_type == "LSTM")
+    del graph.node[:]
+    graph.node.extend([*moves, *layers[: layers.index(last) + 1]])
+    graph.input[0].CopyFrom(helper.make_tensor_value_info("image", TensorProto.FLOAT, sizes))
+    graph.output[0].CopyFrom(helper.make_tensor_value_info(last.output[0], TensorProto.FLOAT, [7, 1, 2, 5]))
+    return proto
+
+
+def test_moves_of_a_float_input_to_a_layer_stay_in_the_engine() -> None:
+    turned = helper.make_node("Transpose", ["image"], ["x"], "turned", perm=[1, 0, 2])
+    program = lowered(behind(turned, sizes=(2, 7, 6)))
+    assert steps(program)[0] == "Transpose"
+    assert not program.float_instructions
+    x = np.random.default_rng(8).normal(0, 1, (2, 7, 6)).astype(np.float32)
+    (got,) = run_program(program, {"image": x})
+    first = behind(helper.make_node("Identity", ["image"], ["x"]), sizes=(7, 2, 6))
+    (wanted,) = run_program(lowered(first), {"image": x.transpose(1, 0, 2).copy()})
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_what_computes_before_a_layer_stays_float() -> None:
+    """Floats that no layer reads, or not as they are, go to ONNX Runtime as before."""
+    program = lowered(behind(helper.make_node("Neg", ["image"], ["x"], "turned"), sizes=(7, 2, 6)))
+    assert len(program.float_instructions) == 1
+
+
 def test_parts_of_the_result_are_read_where_they_are() -> None:
     """A Copy for every Transpose, none for the Slice before it; the last one fills the caller's array."""
     opcodes = [row.opcode for row in compile_program(lowered(stacked())).rows]

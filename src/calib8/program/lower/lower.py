@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
-from calib8.model.states import stored_states
+from calib8.model.states import MOVES, stored_states
+from calib8.ops.groups import RECURRENT
 from calib8.ops.questions import is_standard
 from calib8.parameters import parameter
 from calib8.program.instructions import (
@@ -96,11 +97,13 @@ def _refuse_empty(program: Program) -> None:
 def emit(model: ir.Model, profile: Profile, nodes: Sequence[ir.Node], *, streams: bool = False) -> Draft:
     """All instructions that the outputs need, visiting the nodes in the given topological order.
 
-    With ``streams`` the program carries out what only moves its float32 inputs, states above all: a frame is
-    small, and to call ONNX Runtime takes longer than to move it.
+    With ``streams``, and on the way to recurrent layers, the program carries out what only moves its float32
+    inputs, states above all: a frame is small, and to call ONNX Runtime takes longer than to move it.
     """
     builder = Builder(model.graph, profile)
-    inputs = tuple(_input(builder, value, own=streams) for value in model.graph.inputs)
+    inputs = tuple(
+        _input(builder, value, own=streams or _feeds_cells(builder, value)) for value in model.graph.inputs
+    )
     for node in nodes:
         if node not in builder.fused:
             _emit_node(builder, node)
@@ -120,6 +123,15 @@ def _input(builder: Builder, value: ir.Value, *, own: bool) -> Port:
         builder.slots[number] = Slot(slot.name, slot.shape, slot.dtype, kind.scales, kind.zero_point)
         builder.forms[value] = Coded(number, logical_order(len(slot.shape)))
     return Port(value.name or "", number)
+
+
+def _feeds_cells(builder: Builder, value: ir.Value) -> bool:
+    """Whether a recurrent layer reads a value, with nothing but moves between."""
+    return any(
+        reader.op_type in RECURRENT
+        or (reader.op_type in MOVES and any(_feeds_cells(builder, one) for one in reader.outputs))
+        for reader in builder.readers.get(value, ())
+    )
 
 
 def _emit_node(builder: Builder, node: ir.Node) -> None:
