@@ -105,6 +105,34 @@ def test_runs_of_different_shapes_are_judged_one_by_one() -> None:
     assert "inputs of different shapes" in found.fallback
 
 
+def of_sizes() -> Net:
+    """What an exporter computes of sizes that it does not know: half of the columns, all rows as a list."""
+    net = Net(shape=("N", 4, "H", "W"))
+    y = net.op("Relu", net.conv("x", 4, 4, name="first"), name="first_relu")
+    sizes = net.op("Shape", y, name="sizes")
+    columns = net.op("Gather", sizes, net.const([3], np.int64), name="columns")
+    half = net.op("Div", columns, net.const([2], np.int64), name="half")
+    y = net.op("Slice", y, net.const([0], np.int64), half, net.const([3], np.int64), name="left")
+    batch = net.op("Slice", sizes, *(net.const([place], np.int64) for place in (0, 1)), name="batch")
+    y = net.conv(y, 4, 2, name="second")
+    rows = net.op("Concat", batch, net.const([2, -1], np.int64), axis=0, name="rows")
+    net.op("Reshape", y, rows, name="listed")
+    return net
+
+
+def test_sizes_that_follow_from_those_of_the_run_are_no_obstacle() -> None:
+    proto = of_sizes().model("listed_out")
+    data = images(3)
+    int8 = ir.to_proto(calib8.quantize(proto, data, method="minmax", repair=("none",)).model)
+    assert any(node.op_type == "Shape" for node in int8.graph.node)
+    found, taps = dissected(proto, int8, data)
+    parts = parts_of(found, taps)
+    swept = found.qualities(parts)
+    assert found.fallback == ""
+    for part, quality in zip(parts, swept, strict=True):
+        assert quality == pytest.approx(found.quality(part), abs=0.05), part
+
+
 def test_damage_is_the_same_for_every_number_of_threads() -> None:
     fp32, int8 = NETS["classifier"](), clean("classifier", "onnxruntime")
     found, taps = dissected(fp32, int8, images(2))

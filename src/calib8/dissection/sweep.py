@@ -18,9 +18,9 @@ import onnx_ir as ir
 from calib8.autorange.check import Outputs
 from calib8.dissection.float_constants import FloatConstants
 from calib8.dissection.partly_coded import coded_pairs
+from calib8.dissection.stated_sizes import with_sizes_of_run
 from calib8.dissection.sweep_graph import Part, SweepGraph, sweep_graph
 from calib8.errors import DataError, ModelError, UnsupportedModelError
-from calib8.model.infer_shapes import with_input_shapes
 from calib8.model.runtime import Arrays, keep_quantizers, open_session
 from calib8.quantization.qdq import label
 
@@ -101,12 +101,12 @@ def _check_row(plain: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]
 
 
 def _as_run(model: ir.Model, runs: Sequence[Arrays]) -> ir.Model:
-    """A copy with the shapes that the runs have."""
+    """A copy with the shapes that the runs have, no size computed where that says it."""
     first = {name: array.shape for name, array in runs[0].items()}
     if any(first != {name: array.shape for name, array in feeds.items()} for feeds in runs):
         problem = "is run with inputs of different shapes"
         raise UnsupportedModelError(model.graph.name or "model", problem, "Give data of one shape")
-    return with_input_shapes(model, first)
+    return with_sizes_of_run(model, first)
 
 
 def _sweeps(model: ir.Model, parts: Sequence[Part]) -> Iterator[list[int]]:

@@ -9,7 +9,7 @@ know. The same nodes run here as they would in the float model, so the function 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 
 import numpy as np
@@ -25,7 +25,15 @@ RANDOM_OPS = ("Random", "Multinomial", "Bernoulli")
 """Beginnings of the names of ops that give something else in every run."""
 
 
-def evaluate_constants(model: ir.Model, growth_limit: int) -> int:
+def any_node(node: ir.Node) -> bool:
+    """Every node may become a constant."""
+    del node
+    return True
+
+
+def evaluate_constants(
+    model: ir.Model, growth_limit: int, may_go: Callable[[ir.Node], bool] = any_node
+) -> int:
     """Replaces what is computed from constants alone, in one run of ONNX Runtime, by its value.
 
     Left alone are ops that draw numbers, control flow, what is no tensor of numbers, the graph's outputs, and
@@ -34,11 +42,12 @@ def evaluate_constants(model: ir.Model, growth_limit: int) -> int:
     Args:
         model: a graph whose constants are initializers; changed in place, its values keep their names.
         growth_limit: elements of a result that any constants may grow to.
+        may_go: whether a node may become a constant; those behind one that may not stay too.
 
     Returns:
         Values that became constants.
     """
-    reach = _reach(model.graph)
+    reach = _reach(model.graph, may_go)
     kept = {node for node in reach if _too_large(node, reach[node], growth_limit)}
     kept |= {node for node in reach if any(value.is_graph_output() for value in node.outputs)}
     done = 0
@@ -52,12 +61,12 @@ def evaluate_constants(model: ir.Model, growth_limit: int) -> int:
     return done
 
 
-def _reach(graph: ir.Graph) -> dict[ir.Node, int]:
+def _reach(graph: ir.Graph, may_go: Callable[[ir.Node], bool]) -> dict[ir.Node, int]:
     """Nodes that depend on constants alone → elements of the largest constant that they are computed from."""
     found: dict[ir.Node, int] = {}
     for node in graph:
         read = [value for value in node.inputs if value is not None]
-        if read and _is_function(node) and all(_is_constant(value, found) for value in read):
+        if read and _is_function(node) and may_go(node) and all(_is_constant(value, found) for value in read):
             found[node] = max(_elements_behind(value, found) for value in read)
     return found
 
