@@ -13,7 +13,7 @@ tenths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Final
 
 import onnx_ir as ir
@@ -21,6 +21,7 @@ import onnx_ir as ir
 from calib8.autorange.check import Check, Expected, check_model, float_outputs, judged
 from calib8.dissection.float_constants import FloatConstants
 from calib8.dissection.float_nodes import float_nodes, scheme_of
+from calib8.dissection.part_identity import Identities, Known
 from calib8.dissection.partly_coded import coded_layer_names, coded_tensors, partly_coded
 from calib8.dissection.sweep import SWEEP_FAULTS, part_energies
 from calib8.dissection.sweep_graph import Part
@@ -54,6 +55,7 @@ class Dissection:
         runs: Sequence[Arrays],
         threads: int,
         meaning: Meaning | None = None,
+        known: Known | None = None,
     ) -> None:
         """Runs the float model, and the graph without any codes to see that it is the same function.
 
@@ -64,6 +66,8 @@ class Dissection:
             runs: inputs of single runs.
             threads: for ONNX Runtime.
             meaning: the branches of the outputs; None: those that the reference shows.
+            known: figures of other int8 graphs of the same float model, judged by the same branches; new ones
+                are added. None: every part is judged.
 
         Raises:
             ModelError: the graph without codes computes something else than the float model.
@@ -83,6 +87,13 @@ class Dissection:
                 "Give the float model that it was made from",
             )
         self.bare = Expected.of(float_outputs(self.plain, runs, threads), self.meaning)
+        self._known = known
+        if known is not None:
+            self._identities = Identities(model)
+            always = (
+                (name, self._identities.of_layer(name)) for name in self.layers if name not in constants
+            )
+            self._place = known.of(reference, runs, tuple(always))
 
     def quality(self, part: Part) -> float:
         """SQNR of the outputs in dB where only ``part`` has codes, by a session of its own."""
@@ -107,6 +118,17 @@ class Dissection:
         self, parts: Sequence[Part], on_part: Callable[[int], None] = lambda parts: None
     ) -> tuple[Check, ...]:
         """The figures of ``qualities`` with those of each branch; the same arguments."""
+        if self._known is None:
+            return self._judged(parts, on_part)
+        keys: list[Hashable] = [(self._place, self._identities.of(part)) for part in parts]
+        new = {key: part for key, part in zip(keys, parts, strict=True) if key not in self._known.checks}
+        self._known.checks |= zip(new, self._judged(tuple(new.values()), on_part), strict=True)
+        if len(new) < len(parts):
+            on_part(len(parts) - len(new))
+        return tuple(self._known.checks[key] for key in keys)
+
+    def _judged(self, parts: Sequence[Part], on_part: Callable[[int], None]) -> tuple[Check, ...]:
+        """The figures of parts that are not known, in one sweep where that can be."""
         if not parts:
             return ()
         done = 0

@@ -15,6 +15,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.data.samples import Dataset
+from calib8.dissection.part_identity import Known
 from calib8.model.runtime import Arrays
 from calib8.progress import Progress, silent
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
@@ -102,6 +103,7 @@ class RepairData:
             as poor where none lacks even that.
         promises: whether a candidate, changed but with ranges that were not compared, may still be kept:
             comparing them takes longer than all else.
+        known: what codes of single layers and tensors were found to do, for the next who asks.
     """
 
     runs: tuple[Arrays, ...]
@@ -113,6 +115,7 @@ class RepairData:
     meaning: Meaning | None = None
     more_db: float = 0.0
     promises: Callable[[Candidate], bool] = always
+    known: Known = field(default_factory=Known, compare=False)
 
     def after(self, model: ir.Model, report: RepairReport) -> RepairData:
         """What the next repair looks at, ``model`` being the prepared model that this one left."""

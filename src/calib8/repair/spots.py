@@ -179,7 +179,7 @@ def ranked_spots(candidate: Candidate, data: RepairData) -> tuple[SpotClass, ...
 def _taken_apart(candidate: Candidate, poor: Poor, data: RepairData) -> Dissection:
     return Dissection(
         candidate.coded.model, layer_constants(candidate.model), candidate.model, poor.runs, data.threads,
-        data.meaning,
+        data.meaning, data.known,
     )  # fmt: skip
 
 

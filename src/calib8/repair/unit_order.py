@@ -172,7 +172,9 @@ def part_noise(candidate: Candidate, units: Sequence[Unit], data: RepairData) ->
     """
     quantized, runs = candidate.coded, data.runs[:LOOKED_AT]
     constants = layer_constants(candidate.model)
-    dissection = Dissection(quantized.model, constants, candidate.model, runs, data.threads, data.meaning)
+    dissection = Dissection(
+        quantized.model, constants, candidate.model, runs, data.threads, data.meaning, data.known
+    )
     layers = [name for name in dissection.layers if name in constants]
     parts = [Part((name,), ()) for name in layers] + [Part((), (name,)) for name in dissection.tensors]
     counter = SampleCounter("measuring layer by layer", len(parts), data.progress)
