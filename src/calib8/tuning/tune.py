@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.autorange.samples import too_few
 from calib8.calibration.given import given_ranges
-from calib8.calibration.source import Model, open_data
+from calib8.calibration.source import Model, open_data, refuse_recurrent_alone
 from calib8.calibration.streaming import opened_for
 from calib8.data.reading import LabelWords, Reading, SampleWords
 from calib8.data.samples import DataSource
@@ -197,6 +197,7 @@ def tune(
         meaning=meaning, runtime=runtime, ranks=parts.ranks,
     )  # fmt: skip
     floats = prepared.nodes_called(choice.keep_float)
+    refuse_recurrent_alone(prepared.model, scheme, floats)
     in_int8 = never_float(prepared, out, floats)
     asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime, in_int8)
     with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
