@@ -51,7 +51,7 @@ from calib8.requests import requested, takes_words_of
 from calib8.scheme import QuantScheme, TargetChoice, TargetWords
 from calib8.table import CalibrationTable, Range
 from calib8.tasks.branches import Meaning
-from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
+from calib8.tasks.purpose import OutputWords, Purpose, PurposeWords, purpose_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -61,7 +61,7 @@ class CollectingWords(SampleWords, LabelWords, BatchWords, CheckpointWords):
     """Keywords of ``collect_statistics``."""
 
 
-class CalibratingWords(ReadingWords, TargetWords, RangeWords, CheckpointWords, PurposeWords):
+class CalibratingWords(ReadingWords, TargetWords, RangeWords, CheckpointWords, OutputWords):
     """Keywords of ``calibrate``."""
 
 
@@ -107,7 +107,7 @@ def collect_statistics(
 
 
 @draws_progress
-@takes_words_of(Reading, TargetChoice, RangeChoice, Checkpointing, Purpose)
+@takes_words_of(Reading, TargetChoice, RangeChoice, Checkpointing, Purpose, without=("threshold",))
 def calibrate(
     model: Model | Module,
     data: DataSource | Reading | None = None,

@@ -46,7 +46,7 @@ from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_pro
 from calib8.quantization.qdq import holds_codes
 from calib8.requests import requested, takes_words_of
 from calib8.session.prepared import NATIVE
-from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
+from calib8.tasks.purpose import OutputWords, Purpose, purpose_of
 from calib8.tasks.seen import analysable
 
 if TYPE_CHECKING:
@@ -56,12 +56,18 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-class ComparingWords(SampleWords, BatchWords, PurposeWords):
+class ComparingWords(SampleWords, BatchWords, OutputWords):
     """Keywords of ``compare``."""
 
 
+class DiagnosingWords(ComparingWords, total=False):
+    """Keywords of ``diagnose``."""
+
+    threshold: float | None
+
+
 @draws_progress
-@takes_words_of(Reading, Purpose, without=("labels", "shapes"))
+@takes_words_of(Reading, Purpose, without=("labels", "shapes", "threshold"))
 def compare(
     fp32: Model | Module,
     int8: Model,

@@ -199,7 +199,7 @@ def tune(
     floats = prepared.nodes_called(choice.keep_float)
     refuse_recurrent_alone(prepared.model, scheme, floats)
     in_int8 = never_float(prepared, out, floats)
-    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime, in_int8)
+    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime, in_int8, purpose.threshold)
     with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
@@ -325,6 +325,7 @@ class _Asked:
     meaning: Meaning
     runtime: str
     never_float: Mapping[str, str]
+    threshold: float | None
 
 
 def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
@@ -348,6 +349,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "keep_float": sorted(asked.keep_float),
         **({} if asked.wanted is None else asked.wanted.identity()),
         "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
+        **({} if asked.threshold is None else {"threshold": asked.threshold}),
         **({"never_float": sorted(asked.never_float)} if asked.never_float else {}),
         **({"grids": [repr(grid) for grid in asked.meaning.grids]} if asked.meaning.grids else {}),
         **({"recurrent": "integer"} if asked.scheme.recurrent == "integer" else {}),
