@@ -29,6 +29,7 @@ from calib8.ops.groups import WEIGHTED_OPS
 from calib8.outcomes import Calibration, Quantization
 from calib8.parameters import parameter
 from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
+from calib8.passes.place import coded_products
 from calib8.passes.prepare import PreparedModel
 from calib8.passes.stored_statistics import BATCH_NORMS, statistics_text
 from calib8.progress import Progress
@@ -144,6 +145,7 @@ def int8_model(
         entries["recurrent"] = scheme.recurrent
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
+    float_layers -= {node.name or "" for node in coded_products(final.model, scheme, result.keep_float)}
     entries["keep_float"] = json.dumps(sorted((result.keep_float | float_layers) - final.floats))
     if start.spots:
         entries["spots"] = json.dumps(sorted(start.spots))

@@ -149,7 +149,8 @@ def _evaluated(
     dataset = _opened_for(None if reference is None else models[reference], asked, sessions)
     check_goes_elsewhere(dataset, purpose.task, judge)
     meaning = None if reference is None else meaning_of_file(models[reference], purpose, reading.state)
-    judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
+    told_of = meaning if reference is not None else purpose.without_graph()
+    judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, told_of)
     labels_asked = dataset.labels_asked or label_offset != 0
     counting = Counting(reference, label_offset, labels_asked, judges.of_classes, meaning)
     work = EvaluationWork(
@@ -222,7 +223,7 @@ def meaning_of_file(
         write_states(graph, states_of(graph, state))
         return purpose.judged(graph)
     except ModelError:
-        if purpose.task is not None or purpose.branches:
+        if purpose.task is not None or purpose.branches or purpose.threshold is not None:
             raise
         return None
 

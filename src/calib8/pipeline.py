@@ -15,7 +15,14 @@ from calib8.calibration.everywhere import gathered
 from calib8.calibration.gather import NOT_SAVED, Checkpointing, CheckpointWords, Gathered, Gathering
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.range_choice import RangeChoice, RangeWords
-from calib8.calibration.source import Model, Source, open_data, open_statistics, prepare_for_table
+from calib8.calibration.source import (
+    Model,
+    Source,
+    open_data,
+    open_statistics,
+    prepare_for_table,
+    refuse_recurrent_alone,
+)
 from calib8.calibration.statistics import Statistics
 from calib8.calibration.streaming import opened_for
 from calib8.data.fit import fit_preprocess
@@ -44,7 +51,7 @@ from calib8.requests import requested, takes_words_of
 from calib8.scheme import QuantScheme, TargetChoice, TargetWords
 from calib8.table import CalibrationTable, Range
 from calib8.tasks.branches import Meaning
-from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
+from calib8.tasks.purpose import OutputWords, Purpose, PurposeWords, purpose_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -54,7 +61,7 @@ class CollectingWords(SampleWords, LabelWords, BatchWords, CheckpointWords):
     """Keywords of ``collect_statistics``."""
 
 
-class CalibratingWords(ReadingWords, TargetWords, RangeWords, CheckpointWords, PurposeWords):
+class CalibratingWords(ReadingWords, TargetWords, RangeWords, CheckpointWords, OutputWords):
     """Keywords of ``calibrate``."""
 
 
@@ -100,7 +107,7 @@ def collect_statistics(
 
 
 @draws_progress
-@takes_words_of(Reading, TargetChoice, RangeChoice, Checkpointing, Purpose)
+@takes_words_of(Reading, TargetChoice, RangeChoice, Checkpointing, Purpose, without=("threshold",))
 def calibrate(
     model: Model | Module,
     data: DataSource | Reading | None = None,
@@ -173,6 +180,7 @@ class _Calibrating:
         ranges, keep_float, purpose, saving, keep_statistics: see ``calibrate``.
         keep_samples: so many samples of lowest SHA-256 are kept, with what the model yields for them, as long
             as memory allows; not with a checkpoint.
+        quantizing: codes follow, so a model that the target leaves in float is refused before data are read.
     """
 
     reading: Reading
@@ -184,6 +192,7 @@ class _Calibrating:
     saving: Checkpointing = NOT_SAVED
     keep_statistics: bool = False
     keep_samples: int = 0
+    quantizing: bool = False
 
 
 def _calibrated(model: Model, asked: _Calibrating, progress: Progress) -> Calibration:
@@ -199,6 +208,9 @@ def _calibrated(model: Model, asked: _Calibrating, progress: Progress) -> Calibr
     else:
         source, _ = open_data(model, reading, keep_float=asked.keep_float)
         kept = None
+    if asked.quantizing:
+        floats = source.prepared.nodes_called(asked.keep_float)
+        refuse_recurrent_alone(source.prepared.model, asked.scheme, floats)
     meaning = asked.purpose.meaning(source.prepared.model)
     given, notes = given_ranges(asked.ranges.ranges or {}, source.tensors, asked.scheme.activations)
     found = _gathered(source, asked, wish, given, meaning, progress) if kept is None else Gathered(kept)
@@ -317,7 +329,7 @@ def _with_ranges(
     ranges = replace(asked.ranges, method=asked.ranges.method or wanted.method)
     calibrating = _Calibrating(
         asked.reading, statistics, asked.scheme, ranges, keep_float, asked.purpose,
-        keep_samples=wanted.samples,
+        keep_samples=wanted.samples, quantizing=True,
     )  # fmt: skip
     if wanted.names:
         model = kept_open(model)  # repairs by name look at it again
@@ -362,6 +374,7 @@ def _with_table(
     table = replace(with_given(bound.table, given, {}), inputs=known)
     binding = replace(bound, table=table)
     floats = prepared.nodes_called(asked.repair.keep_float)
+    refuse_recurrent_alone(prepared.model, scheme, floats)
     unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
     looked_at = reading.data is not None and wanted
     dataset = opened_for(original, reading) if looked_at else None

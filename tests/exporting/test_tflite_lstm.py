@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,15 @@ from calib8.program import instructions as op
 from calib8.program.program import Program
 from calib8.program.rounding import cells
 
+STEPS: Final = 100
+"""Of a sequence: a difference in one of them is in all that follow."""
+
 
 def scaled_lstm(rng: np.random.Generator) -> Program:
     """A layer whose multipliers come from scales, as an ONNX model gives them."""
     coupled, seeing, time_first = rng.integers(0, 2, 3).astype(bool).tolist()
     inputs, units = (int(rng.choice([1, 2, 3, 5, 8, 16, 17, 33])) for _ in range(2))
-    steps, samples, gates = 12, int(rng.integers(1, 4)), 4 - coupled
+    steps, samples, gates = STEPS, int(rng.integers(1, 4)), 4 - coupled
     order = (steps, samples) if time_first else (samples, steps)
     dtype = str(rng.choice(["int8", "uint8"]))
     shift = 128 if dtype == "uint8" else 0

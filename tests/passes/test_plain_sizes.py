@@ -9,13 +9,13 @@ import onnx_ir as ir
 import pytest
 
 from calib8.model.graph import constant
-from calib8.passes.plain_sizes import known_numbers, plain_sizes
+from calib8.passes.plain_sizes import AxisSize, known_numbers, plain_sizes
 from small_models import Array, graph, run
 
 FREE = "s = Shape(x) b = Slice(s, zero, one)"
 CONSTANTS: dict[str, Array] = {
     "zero": np.array([0]), "one": np.array([1]), "tail": np.array([4, 2]), "minus": np.array([-1]),
-    "wide": np.array([3, 4, 2]),
+    "wide": np.array([3, 4, 2]), "four": np.array([4]),
 }  # fmt: skip
 
 
@@ -56,6 +56,25 @@ def test_a_free_size_follows_from_the_others(body: str) -> None:
     assert shape[1:] == (4, 2)
 
 
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (f"{FREE} t = Concat<axis=0>(b, minus) y = Reshape(x, t)", [0, -1]),
+        (f"{FREE} t = Concat<axis=0>(b, four, minus) y = Reshape(x, t)", [0, 4, -1]),
+        (f"{FREE} t = Concat<axis=0>(s, minus) y = Reshape(x, t)", [0, 8, -1]),
+        (f"{FREE} t = Concat<axis=0>(b, b, tail) y = Reshape(x, t)", [0, -1, 4, 2]),
+    ],
+)
+def test_a_free_size_that_the_input_has_at_that_place(body: str, wanted: list[int]) -> None:
+    """Beside another one that is left to the number of values."""
+    model = graph("float[N,8] x", "float y", body, {n: a for n, a in CONSTANTS.items() if n in body})
+    x = np.arange(8, dtype=np.float32).reshape(1, 8)
+    before = run(model, {"x": x})
+    assert plain_sizes(model) == 1
+    assert sizes_of(model) == wanted
+    np.testing.assert_array_equal(run(model, {"x": x})[0], before[0])
+
+
 def test_an_expand_to_the_sizes_of_the_reshape_goes() -> None:
     model, made = changed(f"{FREE} t = Concat<axis=0>(b, tail) r = Reshape(x, t) y = Expand(r, t)")
     assert made == 2
@@ -65,7 +84,9 @@ def test_an_expand_to_the_sizes_of_the_reshape_goes() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        f"{FREE} t = Concat<axis=0>(b, b, minus) y = Reshape(x, t)",
+        f"{FREE} t = Concat<axis=0>(b, minus, b) y = Reshape(x, t)",
+        f"{FREE} t = Concat<axis=0>(b, b, b) y = Reshape<allowzero=1>(x, t)",
+        "s = Shape(x) b = Slice(s, zero, one) z = Abs(x) t = Concat<axis=0>(b, minus) y = Reshape(z, t)",
         f"{FREE} t = Concat<axis=0>(b, tail) r = Reshape(x, wide) y = Expand(r, t)",
         "y = Reshape(x, wide)",
     ],
@@ -86,6 +107,6 @@ def test_numbers_that_are_known() -> None:
     }
     model = graph("float[N,8] x", "float[A,B] y", body, constants)
     found = {node.outputs[0].name: known_numbers(node.outputs[0]) for node in model.graph}
-    assert found["s"] == (None, 8)
+    assert found["s"] == (AxisSize(model.graph.inputs[0], 0), 8)
     assert found["r"] == (8,)
     assert found["t"] == (8, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from calib8.model.load import load_model
 from calib8.tasks.judges.decisions import DecisionRecord, SpeechJudge, find_speech
 from calib8.tasks.judges.find import find_judge
 from calib8.tasks.judges.signals import SignalJudge, find_signal
+from calib8.tasks.kept import kept
 from calib8.tasks.meaning import meaning_of
+from calib8.tasks.purpose import Purpose
 from calib8.tasks.task_verdicts import task_verdicts
 from small_models import run
 from stream_nets import FRAME, UNITS, Array, normal, streaming
@@ -205,6 +208,55 @@ def test_evaluate_carries_the_state_of_each_model(made: Path) -> None:
         assert abs(db(real, code) - db(real, streamed(made / "q.onnx", own=False))) > 0.05
 
 
+@pytest.mark.parametrize("threshold", [0.2, 0.8])
+def test_a_threshold_decides_wherever_models_are_judged(made: Path, tmp_path: Path, threshold: float) -> None:
+    data, words = {"x": FRAMES, "reset": MARKS}, {"task": "speech", "threshold": threshold, "threads": 1}
+    models, asked = [made / "net.onnx", made / "q.onnx"], {"runtime": "calib8", **words}
+    _, told = calib8.evaluate(models, data, **asked)
+    real, code = expected(), streamed(made / "q.onnx")
+    same = ((real > threshold) == (code > threshold)).mean(axis=0).min()
+    assert told.task is not None and told.task.against_float["decisions"] == pytest.approx(same)
+    yes = real > threshold
+    if yes.any():
+        assert told.task.against_float["missed"] == pytest.approx(
+            (yes & (code <= threshold)).sum() / yes.sum()
+        )
+    found = calib8.tune(
+        made / "net.onnx", {"x": normal(40, FRAME, seed=9)}, tmp_path / "t.onnx", judge_data=data,
+        target="calib8", effort="fast", min_decisions=0.5, **asked,
+    )  # fmt: skip
+    code = streamed(tmp_path / "t.onnx")
+    same = ((real > threshold) == (code > threshold)).mean(axis=0).min()
+    assert found.best.figures.value == pytest.approx(same)
+
+
+def test_the_verdict_of_quantize_decides_by_the_threshold() -> None:
+    meaning = Purpose("speech", threshold=0.9).meaning(load_model(voiced()))
+    assert [one.threshold for one in meaning.branches] == [0.9, None]
+    sure = np.linspace(0.91, 0.99, 30, dtype=np.float32)
+    real = [[np.array([[0.8, one]], np.float32), normal(2, 1, 4, seed=n)] for n, one in enumerate(sure)]
+    code = [[one - np.array([[0.4, 0.0]], np.float32), state] for one, state in real]
+    told = kept(meaning.branches[0], real, code)
+    assert (told.value, told.counted) == (1.0, 60)
+    assert kept(replace(meaning.branches[0], threshold=None), real, code).value == 0.5
+    [one] = task_verdicts(meaning, ["p", "stateN"], real, code, [{"x": FRAMES[:1]}] * 30)
+    assert one.figures["decisions"] == 1.0
+
+
+def test_thresholds_without_decisions_are_refused(made: Path) -> None:
+    models, data = [made / "net.onnx", made / "q.onnx"], {"x": FRAMES, "reset": MARKS}
+    for words, told in (
+        ({"task": "enhance"}, "threshold: is not of task enhance"),
+        ({"task": SpeechJudge()}, r"is given beside a judge.*SpeechJudge\(threshold=…\)"),
+        ({}, "no output is said to hold some. Give task='speech' too"),
+        ({"task": "speech", "threshold": math.nan}, "is not finite"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            calib8.evaluate(models, data, runtime="calib8", threads=1, **{"threshold": 0.3, **words})
+    with pytest.raises(TypeError, match="threshold"):
+        calib8.compare(*models, data, task="speech", threshold=0.3)
+
+
 def test_some_frames_are_judged_in_the_whole_stream(made: Path) -> None:
     data = {"x": FRAMES, "reset": MARKS}
     _, told = calib8.evaluate(
@@ -229,6 +281,19 @@ def test_labels_are_decisions_too(made: Path) -> None:
         [model], {"x": FRAMES, "reset": MARKS, "labels": labels}, task="speech", threads=1
     )
     assert told.task is not None and told.task.against_labels["decisions"] == 59 / 60
+    frames = {"x": normal(40, FRAME, seed=9)}
+    calib8.quantize(model, frames, target="calib8", effort="fast", threads=1).save(made / "one_q.onnx")
+    session = calib8.InferenceSession(made / "one_q.onnx", state={}, threads=1)
+    states = np.stack([normal(2, 1, UNITS, seed=n) for n in range(60)])
+    alone = {"x": FRAMES, "state": states, "labels": labels}
+    pairs = zip(FRAMES, states, strict=True)
+    code = np.array([session.run(["first"], {"x": x[None], "state": state})[0].item() for x, state in pairs])
+    for threshold in (0.45, 0.6):  # no float model says what the outputs are
+        [told] = calib8.evaluate(
+            [made / "one_q.onnx"], alone, task="speech", threshold=threshold, runtime="calib8", threads=1
+        )
+        assert told.task is not None
+        assert told.task.against_labels["decisions"] == pytest.approx(((code > threshold) == labels).mean())
 
 
 def test_tune_promises_decisions_and_signals(made: Path, tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from calib8.analysis.clean_speech import CleanSpeech
 from calib8.analysis.evaluate import Evaluation, Outputs
 from calib8.analysis.task_figures import OwnRecords, TaskRecords
 from calib8.data.batches import Batch
+from calib8.data.clean_sound import clean_sound
 from calib8.data.samples import Dataset
 from calib8.errors import UsageError
 from calib8.files import checked_path
@@ -20,7 +22,7 @@ from calib8.tasks.branches import Meaning
 from calib8.tasks.countable import check_identities
 from calib8.tasks.judges.find import AnyJudge, check_task, task_name
 from calib8.tasks.judges.own import OwnJudge, check_own_judge
-from calib8.tasks.truths import OF_IMAGES, Pictures, Truths, read_truths
+from calib8.tasks.truths import OF_IMAGES, OF_SOUND, Pictures, Truths, read_truths
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,12 @@ class AskedJudges:
     Attributes:
         task: the task of the outputs.
         own: the user's function.
+        clean: clean speech beside what models make of noisy one.
     """
 
     task: TaskRecords | None
     own: OwnRecords | None
+    clean: CleanSpeech | None = None
 
     @property
     def of_classes(self) -> bool:
@@ -49,11 +53,16 @@ class AskedJudges:
         for one in (self.task, self.own):
             if one is not None:
                 one.add(batch, results)
+        if self.clean is not None and self.task is not None:
+            self.clean.add(batch, results, self.task.output)
 
     def beside(self, found: Sequence[Evaluation]) -> list[Evaluation]:
         """The evaluations with their figures, and with what is odd about the task and its labels."""
         none = [None for _ in found]
         tasks = none if self.task is None else self.task.told()
+        if self.clean is not None:
+            pairs = zip(tasks, self.clean.told(), strict=True)
+            tasks = [one and replace(one, against_labels=figures) for one, figures in pairs]
         owns = none if self.own is None else self.own.told()
         odd = [()] * len(found) if self.task is None else self.task.warnings(tasks)
         return [
@@ -72,7 +81,7 @@ def labels_of_images(task: str | AnyJudge | None, labels: str | os.PathLike[str]
         check_task(task)
     path = None if labels is None else checked_path(labels, "labels")
     name = task_name(task)
-    if path is None or name in OF_IMAGES:
+    if path is None or name in (*OF_IMAGES, *OF_SOUND):
         return path
     if path.is_dir() or path.suffix.lower() == ".json":
         problem = "holds labels of objects or pixels" + (f", not of task {name}" if name else "")
@@ -98,20 +107,24 @@ def asked_judges(
         meaning: branches of the outputs of the float model; None: they are not known.
 
     Raises:
-        UsageError: nothing to compare with, or labels of images for arrays.
-        DataError: identities were given that tell no pair.
+        UsageError: nothing to compare with, labels of images for arrays, or clean speech for no sound.
+        DataError: identities were given that tell no pair, or clean files do not fit the noisy ones.
     """
-    records = None
+    records, clean = None, None
     if dataset.labels_asked:
         check_identities(task, dataset.labels)
     if task is not None:
+        if labels is not None and task_name(task) in OF_SOUND:
+            clean, labels = CleanSpeech(clean_sound(labels, dataset), len(sessions)), None
         pictures = None if labels is None else pictures_of(labels, dataset)
         opener = None if labels is None or pictures is None else partial(_read_truths, labels, pictures)
         files = dataset.preprocess is not None and Path(dataset.source).is_dir()
-        records = TaskRecords(task, sessions, reference, opener, files=files, meaning=meaning)
+        records = TaskRecords(
+            task, sessions, reference, opener, files=files, meaning=meaning, alone=clean is not None
+        )
     if own is not None:
         check_own_judge(own)
-    return AskedJudges(records, None if own is None else OwnRecords(own, sessions, reference))
+    return AskedJudges(records, None if own is None else OwnRecords(own, sessions, reference), clean)
 
 
 def _read_truths(labels: Path, pictures: Pictures, judge: AnyJudge, class_count: int) -> Truths:

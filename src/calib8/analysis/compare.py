@@ -43,9 +43,10 @@ from calib8.model.runtime import Session, open_session
 from calib8.modules.given import Module, as_model, refuse_module
 from calib8.parameters import one_of, parameter
 from calib8.progress import SampleCounter, ShownProgress, callback_of, draws_progress
+from calib8.quantization.qdq import holds_codes
 from calib8.requests import requested, takes_words_of
 from calib8.session.prepared import NATIVE
-from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
+from calib8.tasks.purpose import OutputWords, Purpose, purpose_of
 from calib8.tasks.seen import analysable
 
 if TYPE_CHECKING:
@@ -55,12 +56,18 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
-class ComparingWords(SampleWords, BatchWords, PurposeWords):
+class ComparingWords(SampleWords, BatchWords, OutputWords):
     """Keywords of ``compare``."""
 
 
+class DiagnosingWords(ComparingWords, total=False):
+    """Keywords of ``diagnose``."""
+
+    threshold: float | None
+
+
 @draws_progress
-@takes_words_of(Reading, Purpose, without=("labels", "shapes"))
+@takes_words_of(Reading, Purpose, without=("labels", "shapes", "threshold"))
 def compare(
     fp32: Model | Module,
     int8: Model,
@@ -152,9 +159,11 @@ def _check_matched(found: Counterparts, pair: ModelPair) -> None:
     """Refuses a model without quantized activations, and one whose inner tensors are all unknown."""
     coded = [tap for tap in found.taps if tap.code is not None]
     if not coded and not found.left_out:
-        raise UnsupportedModelError(
-            pair.int8_name, "quantizes no activation (no QuantizeLinear reads one)", "Give a QDQ model"
-        )
+        problem, cure = "quantizes no activation (no QuantizeLinear reads one)", "Give a QDQ model"
+        if holds_codes(pair.int8):
+            problem = "has codes of recurrent weights alone, and no activation to look at"
+            cure = "See what its outputs keep: 'calib8 evaluate'"
+        raise UnsupportedModelError(pair.int8_name, problem, cure)
     ends = {*(spec.name for spec in pair.inputs), *pair.outputs}
     unknown = [item for item in found.left_out if item.reason != CHANGED]
     if unknown and not any(tap.reference not in ends for tap in coded):

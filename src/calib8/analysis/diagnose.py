@@ -24,7 +24,7 @@ from calib8.analysis.basis import ranges_given
 from calib8.analysis.branch_losses import BranchLoss, branch_losses
 from calib8.analysis.causes import Facts, Maxima, norm_name, tensors_to_look_at
 from calib8.analysis.colour_order import red_and_blue_exchanged
-from calib8.analysis.compare import ComparingWords, Comparison, compare, opened_for, stored_preprocess
+from calib8.analysis.compare import Comparison, DiagnosingWords, compare, opened_for, stored_preprocess
 from calib8.analysis.counterparts import Counterparts, find_counterparts
 from calib8.analysis.damage import Damage, damages, number_of_parts, reference_constants
 from calib8.analysis.dead_channels import dead_channels
@@ -136,7 +136,7 @@ def diagnose(
     data: DataSource | Reading,
     *,
     progress: Progress = silent,
-    **words: Unpack[ComparingWords],
+    **words: Unpack[DiagnosingWords],
 ) -> Diagnosis:
     """Finds the layers that cost the accuracy of an int8 model, and says what helps.
 

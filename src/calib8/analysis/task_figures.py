@@ -64,6 +64,7 @@ class TaskRecords:
         *,
         files: bool,
         meaning: Meaning | None = None,
+        alone: bool = False,
     ) -> None:
         """Begins.
 
@@ -74,12 +75,13 @@ class TaskRecords:
             labels: reads the labels of a task; None without any.
             files: samples are files, whose names order them; else what they hold does.
             meaning: branches of the outputs of the float model; None: they are not known.
+            alone: something else compares each model with labels, so that there may be one alone.
 
         Raises:
             UsageError: there is nothing to compare with.
         """
         self._task, self._reference, self._labels, self._files = task, reference, labels, files
-        self._meaning = meaning
+        self._meaning, self._alone = meaning, alone
         self._names = [[spec.name for spec in session.outputs] for session in sessions]
         self._judge: AnyJudge | None = None if isinstance(task, str) else task
         self._truths: Truths | None = None
@@ -93,6 +95,11 @@ class TaskRecords:
     def name(self) -> str:
         """Of the task."""
         return self._task if isinstance(self._task, str) else self._task.task
+
+    @property
+    def output(self) -> int:
+        """Index of the output that the judge reads, once a sample was seen."""
+        return int(getattr(self._judge, "output", 0))
 
     def warnings(self, told: Sequence[TaskFigures | None]) -> list[tuple[str, ...]]:
         """Sentences about what is odd, for every model: about labels with the first one.
@@ -207,7 +214,7 @@ class TaskRecords:
             raise UsageError(parameter("task", self._task), problem, "Give samples with something to find")
         if judge is None:
             return [None for _ in self._models]
-        if not any(model.with_labels.records for model in self._models):
+        if not self._alone and not any(model.with_labels.records for model in self._models):
             self._check_comparable()
         found = [
             TaskFigures(

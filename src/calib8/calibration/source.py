@@ -30,8 +30,9 @@ from calib8.model.made_up import made_up_input
 from calib8.model.metadata import write_metadata
 from calib8.model.runtime import Arrays
 from calib8.model.states import are_told, states_of, write_states
-from calib8.ops.groups import WEIGHTED_OPS
+from calib8.ops.groups import RECURRENT, WEIGHTED_OPS
 from calib8.parameters import parameter
+from calib8.passes.decisions import NodeDecision
 from calib8.passes.place import calibration_tensors, place
 from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
 from calib8.scheme import QuantScheme
@@ -202,20 +203,56 @@ def _fitting(known: Shapes, specs: Sequence[TensorSpec]) -> dict[str, tuple[int,
 
 
 def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:
-    """The tensors that any target would quantize.
+    """The tensors that any target would quantize; there may be none of a model whose layers are recurrent.
 
     Raises:
         UnsupportedModelError: the model has no layer with constant weights that could be quantized.
     """
-    layers = [d for d in place(model, QuantScheme("any"), keep_float).decisions if d.op_type in WEIGHTED_OPS]
+    layers = _layers(model, QuantScheme("any", recurrent="hybrid"), keep_float)
     if not any(layer.quantized for layer in layers):
-        problem = "has no convolution or matrix product with constant weights to quantize"
+        problem = "has no convolution, matrix product or recurrent layer with constant weights to quantize"
         if layers:
-            problem += f" ({layers[0].op_type} '{layers[0].node}': {layers[0].reason})"
+            problem += f" ({_told(layers[0])})"
         raise UnsupportedModelError(
-            model.graph.name or "model", problem, "Give a float32 convolutional network"
+            model.graph.name or "model", problem, "Give a float32 network of such layers"
         )
     return calibration_tensors(model, keep_float)
+
+
+def refuse_recurrent_alone(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]) -> None:
+    """Refuses a model whose layers are all recurrent where the target has these in float.
+
+    Args:
+        model: prepared.
+        scheme: the target.
+        keep_float: names of nodes that stay float.
+
+    Raises:
+        UnsupportedModelError: nothing of the model would become codes.
+    """
+    layers = _layers(model, scheme, keep_float)
+    recurrent = [layer for layer in layers if layer.op_type in RECURRENT]
+    if not recurrent or any(layer.quantized for layer in layers):
+        return
+    problem = f"has no layer that the target '{scheme.name}' computes from codes ({_told(recurrent[0])})"
+    cure = f"Use {parameter('target', 'calib8')}, whose recurrent layers have int8 weights"
+    if scheme.name == "calib8":
+        cure = f"Leave out {parameter('recurrent')}" if scheme.recurrent == "integer" else "Leave it in float"
+    elif "integer" in scheme.takes_recurrent and any(
+        layer.quantized for layer in _layers(model, scheme.with_recurrent("integer"), keep_float)
+    ):
+        cure += f", or {parameter('recurrent', 'integer')}"
+    raise UnsupportedModelError(model.graph.name or "model", problem, cure)
+
+
+def _layers(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]) -> list[NodeDecision]:
+    """What is decided of the nodes with weights."""
+    decisions = place(model, scheme, keep_float).decisions
+    return [decision for decision in decisions if decision.op_type in WEIGHTED_OPS | RECURRENT]
+
+
+def _told(layer: NodeDecision) -> str:
+    return f"{layer.op_type} '{layer.node}': {layer.reason}"
 
 
 def first_sample(dataset: Dataset) -> Arrays:

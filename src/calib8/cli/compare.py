@@ -11,7 +11,7 @@ from rich.table import Table
 from calib8.cli.choices import completed
 from calib8.cli.documents import finite
 from calib8.cli.headings import RESULTS
-from calib8.cli.meaning_options import MeaningOptions
+from calib8.cli.meaning_options import OutputOptions
 from calib8.cli.options import (
     DataOption,
     PreprocessOptions,
@@ -71,7 +71,7 @@ def compare(
     sort: SortOption = "local",
     top: TopOption = 20,
     running: RuntimeOptions,
-    meaning: MeaningOptions,
+    meaning: OutputOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     page: PageOption = None,

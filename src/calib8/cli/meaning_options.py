@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 from calib8.cli.headings import MEANING, option
@@ -23,9 +23,15 @@ _BRANCH_HELP: Final = (
 )
 
 
+_THRESHOLD_HELP: Final = (
+    "Of decisions per frame, with --task speech: above it a number says yes. Default: 0.5 for numbers "
+    "between 0 and 1, 0 for others."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
-class MeaningOptions:
-    """What outputs mean; None: not given."""
+class OutputOptions:
+    """What outputs are; None: not given."""
 
     task: Annotated[str | None, option(MEANING, "--task", "NAME", _TASK_HELP)] = None
     branch: Annotated[list[str] | None, option(MEANING, "--branch", "NAME=KIND", _BRANCH_HELP)] = None
@@ -52,3 +58,18 @@ class MeaningOptions:
         from calib8.tasks.purpose import Purpose
 
         return Purpose(self.task, self.branches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeaningOptions(OutputOptions):
+    """What outputs mean, and how they are judged; None: not given."""
+
+    threshold: Annotated[float | None, option(MEANING, "--threshold", "X", _THRESHOLD_HELP)] = None
+
+    def purpose(self) -> Purpose:
+        """The request that these options are.
+
+        Raises:
+            UsageError: as of the others, or a threshold of another task.
+        """
+        return replace(super().purpose(), threshold=self.threshold)

@@ -61,7 +61,8 @@ LabelsOption = Annotated[Path | None, option(DATA, "--labels", "FILE", _LABELS_H
 
 _TASK_LABELS_HELP: Final = (
     "Lines of 'file class-number' for an image folder, default its labels.txt or sub-folders; with --task "
-    "detect or keypoints a COCO JSON file or a folder of YOLO text files, with segment a folder of PNGs."
+    "detect or keypoints a COCO JSON file or a folder of YOLO text files, with segment a folder of PNGs, "
+    "with enhance a folder of clean WAV files of the same names."
 )
 TaskLabelsOption = Annotated[Path | None, option(DATA, "--labels", "FILE|DIR", _TASK_LABELS_HELP)]
 

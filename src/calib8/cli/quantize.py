@@ -286,7 +286,7 @@ def _next_command(
         request.purpose.task_name, request.purpose.branches, request.target.scheme().name,
         request.target.weights,
         None if labels is None else Path(labels), ranges, request.repair.keep_float, request.repair.spots,
-        "" if done is None else done.effort, request.target.recurrent,
+        "" if done is None else done.effort, request.target.recurrent, request.purpose.threshold,
     )  # fmt: skip
     return next_command(result.verdict, asked)
 

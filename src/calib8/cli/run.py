@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from calib8.cli.headings import RESULTS, option
-from calib8.cli.meaning_options import MeaningOptions
+from calib8.cli.meaning_options import OutputOptions
 from calib8.cli.options import (
     DataOption,
     OpenableArgument,
@@ -57,7 +57,7 @@ def run(
     top: TopOption = None,
     names: NamesOption = None,
     running: RuntimeOptions,
-    meaning: MeaningOptions,
+    meaning: OutputOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     states: StateOptions,
@@ -129,7 +129,7 @@ def _opened(
     return session, request.opened(session.inputs), None
 
 
-def _shown_purpose(meaning: MeaningOptions) -> Purpose:
+def _shown_purpose(meaning: OutputOptions) -> Purpose:
     """What the user says of the outputs.
 
     Raises:

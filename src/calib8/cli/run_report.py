@@ -118,6 +118,6 @@ def diagnose_command(
     from calib8.cli.preprocessing import preprocessing_flags
     from calib8.cli.steps import meaning_flags, reading_flags
 
-    meant = meaning_flags(purpose.task_name, purpose.branches)
+    meant = meaning_flags(purpose.task_name, purpose.branches, purpose.threshold)
     flags = [*reading_flags(reading), *preprocessing_flags(preprocess), *meant]
     return ["calib8", "diagnose", *map(str, models), "--data", without_secrets(data), *flags]

@@ -133,10 +133,11 @@ def reading_options(reading: ReadingOptions, labels: Path | None) -> dict[str, o
     }
 
 
-def meaning_flags(task: str | None, branches: Mapping[str, str]) -> list[str]:
+def meaning_flags(task: str | None, branches: Mapping[str, str], threshold: float | None = None) -> list[str]:
     """Options that say what the outputs mean, as they were named."""
     named = [word for part, kind in branches.items() for word in ("--branch", f"{part}={kind}")]
-    return [*([] if task is None else ["--task", task]), *named]
+    deciding = [] if threshold is None else ["--threshold", repr(threshold)]
+    return [*([] if task is None else ["--task", task]), *named, *deciding]
 
 
 def reading_flags(reading: ReadingOptions) -> list[str]:

@@ -78,6 +78,7 @@ class Asked:
         target, weights, labels, ranges, keep_float, spots: how the model is made.
         effort: that was made; empty where repairs were named, or none was made.
         recurrent: how LSTM and GRU are computed, None for the target's own way.
+        threshold: of decisions, None where none was given.
     """
 
     model: Path
@@ -95,12 +96,14 @@ class Asked:
     spots: Sequence[str]
     effort: str
     recurrent: str | None = None
+    threshold: float | None = None
 
     def looking(self, task: str | None = None) -> list[str]:
         """Options that say how data are read, and what the outputs mean; ``task`` where none was named."""
         reading = reading_flags(self.reading) if self.data is not None else []
         named = self.task or task
-        return [*reading, *preprocessing_flags(self.preprocess), *meaning_flags(named, self.branches)]
+        meant = meaning_flags(named, self.branches, self.threshold)
+        return [*reading, *preprocessing_flags(self.preprocess), *meant]
 
     def making(self) -> list[str]:
         """Options that say how the model is made, and that ``tune`` takes as well."""

@@ -177,6 +177,19 @@ def _frames_of(wav: Wav, framing: Framing) -> int:
     return frames
 
 
+def whole_file(path: Path, name: str, framing: Framing) -> F32:
+    """A file at the rate of the model, one channel: float32 [n].
+
+    Raises:
+        DataError: it cannot be read, or has another rate or no such channel.
+        UsageError: it has to be resampled, and SciPy is not installed.
+    """
+    wav = read_header(path, name)
+    _frames_of(wav, framing)
+    mono = _mono(wav.samples(0, wav.length), framing, name)
+    return mono if wav.rate == framing.rate else _at_rate(mono, wav.rate, framing.rate)
+
+
 def _samples_of(wav: Wav, frame: int, read: _Resampled) -> F32:
     """One frame of a file, float32 [frame], zeros before its beginning and behind its end."""
     framing = read.framing

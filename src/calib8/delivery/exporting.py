@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from calib8.delivery.fixed import fixed_source
+from calib8.delivery.fixed import fixed_graph, fixed_source
 from calib8.delivery.tmfile_export import operators, tmfile_of
 from calib8.errors import ModelError, UsageError
 from calib8.exporting.qoperator import QOperatorReport, to_qoperator
 from calib8.exporting.tflite.export import TfliteExport, to_tflite
 from calib8.files import TMFILE, checked_path
-from calib8.model.fix_inputs import with_fixed
-from calib8.model.load import load_model, naming_file
+from calib8.model.load import naming_file
 from calib8.model.save import save_model
 from calib8.notebook import grid, in_notebook, notes
 from calib8.parameters import one_of, parameter
@@ -162,7 +161,7 @@ def _to_tflite(model: Path, output: Path, asked: _Asked) -> Export:
 
 def _to_qoperator(model: Path, output: Path, asked: _Asked) -> Export:
     _refuse_without_graph(model, "operators of ONNX on codes are")
-    loaded = load_model(with_fixed(model, asked.fix))
+    loaded = fixed_graph(model, asked.fix)
     with naming_file(loaded):
         result, report = to_qoperator(loaded)
     save_model(result, output)

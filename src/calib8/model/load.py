@@ -20,6 +20,7 @@ from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageE
 from calib8.files import check_model_file, checked_path
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.large_constants import read_light
+from calib8.model.node_order import put_in_order
 from calib8.model.runtime import as_written, open_session
 from calib8.model.stored_constants import check_constants, check_names, has_external_data
 from calib8.tflite.magic import claims_to_be_tflite
@@ -227,6 +228,7 @@ def _check_graph(model: ir.Model, checked: Checked, subject: str) -> None:
         onnx.checker.check_model(checked)
     except (onnx.checker.ValidationError, DecodeError, ValueError) as error:
         if _loads_in_runtime(model):
+            put_in_order(model)
             return
         raise ModelError(subject, f"is not valid ONNX ({_first_line(error)})", "Export it again") from error
     for name, value in model.graph.initializers.items():

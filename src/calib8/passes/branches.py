@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import label, size_name
+from calib8.model.node_order import outer_values
 from calib8.ops.groups import CONTROL_FLOW, OF_SHAPES
 from calib8.parameters import entries
 
@@ -49,7 +50,7 @@ def decided(model: ir.Model, sample: Arrays, fold: Callable[[ir.Model], object])
             continue
         if not holds_branches(folded):
             return sized
-    raise _undecided(model if folded is None else folded, model)
+    raise undecided(model if folded is None else folded, model)
 
 
 def _sized(model: ir.Model, sample: Arrays, *, batch: bool) -> ir.Model:
@@ -71,8 +72,13 @@ def _sized(model: ir.Model, sample: Arrays, *, batch: bool) -> ir.Model:
     return sized
 
 
-def _undecided(folded: ir.Model, original: ir.Model) -> UnsupportedModelError:
-    """What cannot be folded, and the inputs that decide it."""
+def undecided(folded: ir.Model, original: ir.Model) -> UnsupportedModelError:
+    """What cannot be folded, and the inputs that decide it.
+
+    Args:
+        folded: what is left.
+        original: the model as it is named.
+    """
     name = original.graph.name or "model"
     nodes = [node for node in folded.graph if node.op_type in CONTROL_FLOW]
     what = ", ".join(f"{node.op_type} '{label(node)}'" for node in nodes)
@@ -114,14 +120,10 @@ def _reached(start: Iterable[ir.Value]) -> set[str]:
                 found.add(value.name or "")
         elif producer.op_type not in OF_SHAPES:
             waiting += [one for one in producer.inputs if one is not None]
-            waiting += _outer_values(producer)
+            waiting += outer_values(producer)
     return found
 
 
-def _outer_values(node: ir.Node) -> Iterable[ir.Value]:
-    """What the graphs inside a node read from outside."""
-    for attribute in node.attributes.values():
-        if attribute.type == ir.AttributeType.GRAPH:
-            inside = attribute.as_graph()
-            for inner in ir.traversal.RecursiveGraphIterator(inside):
-                yield from (one for one in inner.inputs if one is not None and one.graph is not inside)
+def reads_outside(model: ir.Model) -> bool:
+    """Some node that holds graphs reads values from outside of them: it is not whole by itself."""
+    return any(node.op_type in CONTROL_FLOW and any(True for _ in outer_values(node)) for node in model.graph)

@@ -106,12 +106,22 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     behind = fused_layers(functions, scheme)
     fused = {layer for layer, one in behind.items() if one.nodes[0] in quantized}
     inside = fused.union(*(nodes[:-1] for nodes in (*norms, *(one.nodes for one in functions))))
-    taking = quantized | _products(model, scheme, keep_float)
+    taking = quantized | coded_products(model, scheme, keep_float)
     coded = _coded_tensors(model, quantized, taking, inside, scheme)
     readers = {value.name or "": _readers(value, quantized, taking) for value in coded}
     as_one = [*norms, *(one.nodes for one in functions if is_chain(one) or one.layer in behind)]
     names = tuple(tuple(node.name or "" for node in nodes) for nodes in as_one)
     return Placement(tuple(decisions), readers, names)
+
+
+def takes_codes(model: ir.Model, scheme: QuantScheme) -> frozenset[str]:
+    """Names of the nodes for which it matters to be kept in float: quantized ones, and those that read codes.
+
+    Args:
+        model, scheme: as for ``place``.
+    """
+    products = {node.name or "" for node in coded_products(model, scheme)}
+    return place(model, scheme).quantized_nodes() | products
 
 
 def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset()) -> tuple[str, ...]:
@@ -194,13 +204,19 @@ def _decide(
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:
             quantized.add(node)
-    products = _products(model, scheme, keep_float)
+    products = coded_products(model, scheme, keep_float)
     _drop_idle(decisions, quantized, products, only_as_function, feeds_weights, scheme)
     return decisions, quantized
 
 
-def _products(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]) -> set[ir.Node]:
-    """The products of two activations before a layer: they take codes, though they have no weights."""
+def coded_products(
+    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = frozenset()
+) -> set[ir.Node]:
+    """The products of two activations before a layer: they take codes, though they have no weights.
+
+    Args:
+        model, scheme, keep_float: as for ``place``, which calls them float.
+    """
     if not scheme.multiplies_activations:
         return set()
     feeding = feeding_weights(model)

@@ -1,15 +1,18 @@
 """Reshapes to sizes computed of sizes, as exporters write them for free batches, state what is known.
 
     Reshape(x, [Shape(a)[0], 512, 256])              →  Reshape(x, [−1, 512, 256])
+    Reshape(x, [Shape(x)[0], Shape(x)[1], −1])       →  Reshape(x, [0, 0, −1])
     Expand(Reshape(x, sizes), sizes)                 →  Reshape(x, sizes)
 
-One size that is not known follows from the number of values. Shape inference often finds none of them behind
-such a node, and what is done to rows of unknown length has no integer form.
+One size that is not known follows from the number of values, and 0 is the size that x has at that place.
+Shape inference often finds none of them behind such a node, and what is done to rows of unknown length has
+no integer form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,13 +25,23 @@ from calib8.ops.questions import is_standard, reshapes
 from calib8.passes.branches import holds_branches
 from calib8.passes.simplify import restore_outputs
 
-Sizes = tuple[int | None, ...]
+
+@dataclass(frozen=True)
+class AxisSize:
+    """The size of an axis of a tensor, where that depends on the run."""
+
+    tensor: ir.Value
+    axis: int
+
+
+Sizes = tuple[int | AxisSize | None, ...]
 
 
 def plain_sizes(model: ir.Model) -> int:
     """Removes Expands to the sizes that a Reshape just gave, then puts constants in place of computed sizes.
 
-    A Reshape stays where more than one of its sizes is not known, and all do beside nodes that hold graphs.
+    A Reshape stays where more than one of its sizes is neither known nor its input's at that place, and all
+    do beside nodes that hold graphs.
 
     Returns:
         Nodes removed or changed.
@@ -72,17 +85,33 @@ def _state_sizes(graph: ir.Graph, node: ir.Node) -> bool:
     if given is None or constant(given) is not None:
         return False
     sizes = known_numbers(given)
-    if sizes is None or sizes.count(None) > 1 or (None in sizes and -1 in sizes):
+    stated = None if sizes is None else _stated(node, sizes)
+    if stated is None:
         return False
-    if 0 in sizes and int_attribute(node, "allowzero", 0):
-        return False
-    stated = np.array([-1 if size is None else size for size in sizes], np.int64)
-    node.replace_input_with(1, add_constant(graph, f"{node.name}.sizes", stated))
+    node.replace_input_with(1, add_constant(graph, f"{node.name}.sizes", np.array(stated, np.int64)))
     return True
 
 
+def _stated(node: ir.Node, sizes: Sizes) -> list[int] | None:
+    """The sizes as a Reshape takes them, with one −1 at most; None where that does not say all."""
+    own_zeros = bool(int_attribute(node, "allowzero", 0))
+    if 0 in sizes and own_zeros:
+        return None
+    open_ones = [size for size in sizes if not isinstance(size, int) or size == -1]
+    if len(open_ones) > 1 and not own_zeros:
+        own = (AxisSize(_source(node), place) for place in range(len(sizes)))
+        sizes = tuple(0 if size == one else size for size, one in zip(sizes, own, strict=True))
+    stated = [size if isinstance(size, int) else -1 for size in sizes]
+    return stated if stated.count(-1) <= 1 else None
+
+
+def _source(node: ir.Node) -> ir.Value:
+    assert node.inputs[0] is not None
+    return node.inputs[0]
+
+
 def known_numbers(value: ir.Value | None) -> Sizes | None:
-    """The integers that a vector holds in every run, None for one that depends on the run.
+    """The integers that a vector holds in every run; of one that depends on the run the axis, or None.
 
     Returns:
         None where not even their number is known.
@@ -107,11 +136,13 @@ def _all_unknown(value: ir.Value | None) -> Sizes | None:
 
 def _shape(node: ir.Node) -> Sizes | None:
     """Sizes of a tensor, or of some of its axes."""
-    shape = None if node.inputs[0] is None else node.inputs[0].shape
-    if shape is None:
+    source = node.inputs[0]
+    if source is None or source.shape is None:
         return None
-    first, last = int_attribute(node, "start", 0), int_attribute(node, "end", len(shape))
-    return tuple(size if isinstance(size, int) else None for size in shape.dims)[slice(first, last)]
+    dims = source.shape.dims
+    first, last = int_attribute(node, "start", 0), int_attribute(node, "end", len(dims))
+    sizes = (size if isinstance(size, int) else AxisSize(source, axis) for axis, size in enumerate(dims))
+    return tuple(sizes)[slice(first, last)]
 
 
 def _joined(node: ir.Node) -> Sizes | None:
@@ -128,7 +159,7 @@ def _sliced(node: ir.Node) -> Sizes | None:
     numbers = known_numbers(node.inputs[0])
     given = (input_at(node, 1), input_at(node, 2), input_at(node, 4))
     places = [(1,) if value is None else known_numbers(value) for value in given]
-    alone = [part[0] for part in places if part is not None and len(part) == 1 and part[0] is not None]
+    alone = [part[0] for part in places if part is not None and len(part) == 1 and isinstance(part[0], int)]
     if numbers is None or len(alone) != 3 or not alone[2]:
         return None
     return numbers[slice(*alone)]
@@ -138,7 +169,8 @@ def _gathered(node: ir.Node) -> Sizes | None:
     numbers, places = known_numbers(node.inputs[0]), known_numbers(node.inputs[1])
     if numbers is None or places is None:
         return None
-    inside = [place for place in places if place is not None and -len(numbers) <= place < len(numbers)]
+    count = len(numbers)
+    inside = [place for place in places if isinstance(place, int) and -count <= place < count]
     return tuple(numbers[place] for place in inside) if len(inside) == len(places) else None
 
 

@@ -20,6 +20,7 @@ from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import CLAMPS, INTEGER_OPS
 from calib8.ops.groups import QUANTIZERS as QUANTIZERS
 from calib8.ops.questions import dequantizes, quantizes
+from calib8.passes.recurrent_nodes import WEIGHTS, is_recurrent
 from calib8.scheme import CODE_PRESERVING_OPS
 
 ACTIVATIONS: Final = CLAMPS
@@ -90,8 +91,18 @@ def is_integer_op(node: ir.Node) -> bool:
 
 
 def holds_codes(model: ir.Model) -> bool:
-    """Some node makes codes of activations, or computes from codes: the model is quantized."""
-    return any(_works_on_codes(node) for node in nodes(model))
+    """Some node makes codes of activations, or computes from codes: the model is quantized.
+
+    A recurrent layer whose weights are stored codes makes codes of what it multiplies them with.
+    """
+    return any(_works_on_codes(node) or _has_coded_weights(node) for node in nodes(model))
+
+
+def _has_coded_weights(node: ir.Node) -> bool:
+    if not is_recurrent(node):
+        return False
+    producers = [value.producer() for place in WEIGHTS if (value := input_at(node, place)) is not None]
+    return bool(producers) and all(one is not None and dequantizes(one) for one in producers)
 
 
 def _works_on_codes(node: ir.Node) -> bool:

@@ -21,7 +21,7 @@ from calib8.errors import Calib8Error, UsageError
 from calib8.model.work import node_macs
 from calib8.outcomes import Calibration
 from calib8.parameters import parameter
-from calib8.passes.place import place
+from calib8.passes.place import takes_codes
 from calib8.passes.resolve_ranges import shared_with
 from calib8.progress import SampleCounter
 from calib8.quantization.qdq import readable_copy
@@ -60,8 +60,7 @@ class Clinic:
         self.diagnosis, self.calibration, self.threads = diagnosis, calibration, threads
         self.scheme, self.original = basis.scheme(), original
         prepared = calibration.prepared
-        int8_anyway = place(prepared.model, self.scheme).quantized_nodes()
-        kept = prepared.nodes_called(basis.keep_float) & int8_anyway
+        kept = prepared.nodes_called(basis.keep_float) & takes_codes(prepared.model, self.scheme)
         self.basis = replace(basis, keep_float=tuple(sorted(kept)))
         self.shares = mac_shares(prepared.model, diagnosis.dissection.runs[0])
         self.data: RepairData | None = None

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from calib8 import pipeline
 from calib8.analysis.basis import Basis, basis_of
-from calib8.analysis.compare import ComparingWords
+from calib8.analysis.compare import DiagnosingWords
 from calib8.analysis.diagnose import diagnose as find_losses
 from calib8.analysis.model_pair import Model
 from calib8.calibration.range_choice import RangeChoice
@@ -51,7 +51,7 @@ def diagnose(
     *,
     example_inputs: object = None,
     progress: ShownProgress = None,
-    **words: Unpack[ComparingWords],
+    **words: Unpack[DiagnosingWords],
 ) -> Treatment:
     """Finds out where an int8 model loses its accuracy and why, and tries what may help.
 

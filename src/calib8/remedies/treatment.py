@@ -190,10 +190,11 @@ class Treatment:
             "keep_float": floats,
             "task": self.purpose.task,
             "branches": self.purpose.branches,
+            "threshold": self.purpose.threshold,
             "preprocess": preprocess,
             "framing": self.diagnosis.framing,
         }
-        given = {name: value for name, value in said.items() if value}
+        given = {name: value for name, value in said.items() if value or value == 0.0}
         return {**found, "repair": wish.repairs or ("none",), **given}
 
     def flags(self, remedy: Remedy) -> tuple[str, ...]:
@@ -204,8 +205,10 @@ class Treatment:
         named, branches = self.purpose.task_name, self.purpose.branches
         task = () if named is None else (flag_of("task"), named)
         meant = (part for at, kind in branches.items() for part in (flag_of("branches"), f"{at}={kind}"))
+        limit = self.purpose.threshold
+        deciding = () if limit is None else (flag_of("threshold"), repr(limit))
         repairs = ",".join(wish.repairs) or "none"
-        return (*basis.flags(), flag_of("repair"), repairs, *nodes, *task, *meant)
+        return (*basis.flags(), flag_of("repair"), repairs, *nodes, *task, *meant, *deciding)
 
 
 def _layer_row(loss: LayerLoss) -> tuple[object, ...]:

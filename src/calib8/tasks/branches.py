@@ -81,6 +81,7 @@ class Branch:
         why: what shows it.
         chosen: which rows there are depends on the values (NonMaxSuppression, TopK): a small change puts
             other rows in their places, and differences row by row tell nothing.
+        threshold: above it a number says yes, where decisions are made; None: by what the numbers are.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Branch:
     sureness: Sureness
     why: str
     chosen: bool = False
+    threshold: float | None = None
 
     def of(self, outputs: Sequence[Array]) -> list[Array]:
         """Its parts in the float outputs of one run."""
@@ -157,3 +159,10 @@ class Meaning:
     def kind(self, kind: Kind) -> Branch | None:
         """The first branch of a kind."""
         return next((branch for branch in self.branches if branch.kind == kind), None)
+
+
+def of_threshold(threshold: float | None) -> Meaning | None:
+    """What a judge of decisions is told of outputs of which the threshold alone is known; None: nothing."""
+    if threshold is None:
+        return None
+    return Meaning((Branch("", "decisions", (), "named", "", threshold=threshold),))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -56,7 +57,10 @@ def kept(branch: Branch, expected: Runs, found: Runs) -> Kept:
         branch: which one.
         expected, found: float outputs of every run, of FP32 and of INT8.
     """
-    return _kept(branch, expected, found, _WAYS.get(branch.kind, _ratio))
+    way = _WAYS.get(branch.kind, _ratio)
+    if branch.kind == "decisions":
+        way = partial(_decisions, threshold=branch.threshold)
+    return _kept(branch, expected, found, way)
 
 
 def signal_kept(branch: Branch, expected: Runs, found: Runs) -> Kept:
@@ -197,10 +201,11 @@ def _string(steps: Array, blank: int) -> list[int]:
     return [int(name) for name in steps[changes] if name != blank]
 
 
-def _decisions(pairs: Pairs) -> Kept:
+def _decisions(pairs: Pairs, threshold: float | None) -> Kept:
     low, high = min(left.min() for left, _ in pairs), max(left.max() for left, _ in pairs)
-    threshold = 0.5 if low >= 0.0 and high <= 1.0 else 0.0
-    same = sum(int(np.sum((left > threshold) == (right > threshold))) for left, right in pairs)
+    usual = 0.5 if low >= 0.0 and high <= 1.0 else 0.0
+    limit = usual if threshold is None else threshold
+    same = sum(int(np.sum((left > limit) == (right > limit))) for left, right in pairs)
     count = sum(left.size for left, _ in pairs)
     return Kept(same / count, f"{share_of(same / count, count)} of the decisions are as before", count)
 
@@ -213,5 +218,4 @@ _WAYS: Final[Mapping[Kind, Callable[[Pairs], Kept]]] = {
     "embedding": _cosines,
     "map": _maps,
     "ctc": _lines,
-    "decisions": _decisions,
 }

@@ -19,7 +19,7 @@ import numpy as np
 
 from calib8.number_texts import percent
 from calib8.parameters import Text, parameter
-from calib8.tasks.branches import Branch, Meaning
+from calib8.tasks.branches import Branch, Meaning, of_threshold
 from calib8.tasks.counted_shares import share_of
 from calib8.tasks.judged import Inputs, Records, Runs, Truths
 from calib8.tasks.judges.ctc import LineRecord
@@ -145,7 +145,7 @@ class TaskTruths:
         if part.name not in self._read:
             expected = self.expected if part.whole else _alone(part, self.expected)
             names = self.names if part.whole else [part.name]
-            meaning = self.meaning if part.whole else None
+            meaning = self.meaning if part.whole else of_threshold(part.branches[0].threshold)
             self._read[part.name] = Truths.of(part.task, names, expected, self.inputs, meaning)
         return self._read[part.name]
 

@@ -34,6 +34,9 @@ from calib8.tasks.judges.masks import LEFT_OUT, MaskJudge, MaskTruth
 OF_IMAGES: Final = ("detect", "segment", "keypoints", "ctc")
 """Tasks whose labels are files beside the images, not one class number per sample."""
 
+OF_SOUND: Final = ("enhance",)
+"""Tasks whose labels are files beside WAV files."""
+
 
 @dataclass(frozen=True)
 class Truths:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.autorange.samples import too_few
 from calib8.calibration.given import given_ranges
-from calib8.calibration.source import Model, open_data
+from calib8.calibration.source import Model, open_data, refuse_recurrent_alone
 from calib8.calibration.streaming import opened_for
 from calib8.data.reading import LabelWords, Reading, SampleWords
 from calib8.data.samples import DataSource
@@ -197,8 +197,9 @@ def tune(
         meaning=meaning, runtime=runtime, ranks=parts.ranks,
     )  # fmt: skip
     floats = prepared.nodes_called(choice.keep_float)
+    refuse_recurrent_alone(prepared.model, scheme, floats)
     in_int8 = never_float(prepared, out, floats)
-    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime, in_int8)
+    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime, in_int8, purpose.threshold)
     with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
@@ -324,6 +325,7 @@ class _Asked:
     meaning: Meaning
     runtime: str
     never_float: Mapping[str, str]
+    threshold: float | None
 
 
 def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
@@ -347,6 +349,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "keep_float": sorted(asked.keep_float),
         **({} if asked.wanted is None else asked.wanted.identity()),
         "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
+        **({} if asked.threshold is None else {"threshold": asked.threshold}),
         **({"never_float": sorted(asked.never_float)} if asked.never_float else {}),
         **({"grids": [repr(grid) for grid in asked.meaning.grids]} if asked.meaning.grids else {}),
         **({"recurrent": "integer"} if asked.scheme.recurrent == "integer" else {}),

@@ -93,8 +93,14 @@ class SpeechJudge:
         })  # fmt: skip
 
 
-def find_speech(names: Sequence[str], outputs: Sequence[Array]) -> SpeechJudge:
-    """The float output with the fewest numbers; between 0 and 1 they are probabilities.
+def find_speech(
+    names: Sequence[str], outputs: Sequence[Array], threshold: float | None = None
+) -> SpeechJudge:
+    """The float output with the fewest numbers.
+
+    Args:
+        names, outputs: see ``calib8.tasks.judges.find.find_judge``.
+        threshold: of the decisions; None: ``PROBABLE`` for numbers between 0 and 1, 0 for others.
 
     Raises:
         UsageError: there is none.
@@ -106,4 +112,5 @@ def find_speech(names: Sequence[str], outputs: Sequence[Array]) -> SpeechJudge:
         raise UsageError(parameter("task", "speech"), f"outputs {listed}: none has numbers", cure)
     place = min(sizes, key=lambda index: (sizes[index], index))
     array = outputs[place]
-    return SpeechJudge(place, PROBABLE if array.min() >= 0.0 and array.max() <= 1.0 else 0.0)
+    usual = PROBABLE if array.min() >= 0.0 and array.max() <= 1.0 else 0.0
+    return SpeechJudge(place, usual if threshold is None else threshold)

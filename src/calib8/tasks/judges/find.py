@@ -98,7 +98,9 @@ def find_judge(
         lines = find_ctc(names, outputs)
         return replace(lines, output=places[lines.output])
     if task == "speech":
-        heard = find_speech(names, outputs)
+        told = () if meaning is None else meaning.branches
+        threshold = next((one.threshold for one in told if one.threshold is not None), None)
+        heard = find_speech(names, outputs, threshold)
         return replace(heard, output=places[heard.output])
     if task == "enhance":
         signal = find_signal(names, outputs)

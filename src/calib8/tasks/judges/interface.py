@@ -64,6 +64,7 @@ FIGURES: Final[dict[str, tuple[str, bool]]] = {
     "made_up": ("made up", True),
     "sqnr_db": ("signal SQNR dB", False),
     "si_sdr_db": ("SI-SDR dB", False),
+    "si_sdr_input_db": ("of the input dB", False),
     "score": ("score", False),
     "least_score": ("least score", False),
 }

@@ -45,6 +45,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import Names, constant
 from calib8.model.infer_shapes import infer_shapes
+from calib8.passes.branches import reads_outside, undecided
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
     batch_norm_arithmetic,
@@ -111,7 +112,7 @@ def canonical_qdq(model: ir.Model, shapes: Given | None = None) -> ir.Model:
 
     Raises:
         UnsupportedModelError: a free axis without a given size, tensors whose size depends on the data,
-            quantizers that are none; every place is named.
+            quantizers that are none; every place is named. Branches that inputs decide, with their names.
         UsageError: a given shape that does not fit its input.
     """
     copy = model.clone()
@@ -125,6 +126,8 @@ def canonical_qdq(model: ir.Model, shapes: Given | None = None) -> ir.Model:
             ir_passes.RemoveUnusedNodesPass()(copy)
             infer_shapes(copy)
     ir_passes.TopologicalSortPass()(copy)
+    if reads_outside(copy):
+        raise undecided(copy, model)
     _yield_constants(copy)
     refuse_open_shapes(copy)
     check_canonical(copy)
