@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
+from calib8.delivery.any_batch import Opened, any_batch
 from calib8.engine.compile import compile_program
 from calib8.engine.plan import Plan
 from calib8.engine.plan_file import SUFFIX, plan_pieces
-from calib8.errors import Calib8Error, OutputError
+from calib8.errors import OutputError
 from calib8.exporting.epcontext.graph import PlanPart, plans_as_onnx
-from calib8.exporting.epcontext.split import FloatPart, Split, split
+from calib8.exporting.epcontext.split import FloatPart, Split
 from calib8.files import atomic_output, output_file
 from calib8.model.metadata import PREFIX, read_metadata
 from calib8.model.save import PROTOBUF_LIMIT
 from calib8.parameters import parameter
 from calib8.program.listing import summary
 from calib8.program.magic import is_program_file
-from calib8.program.program import Port, Program, Slot, State
+from calib8.program.program import Port, Program, State
 from calib8.program.verify import verify
 from calib8.session import InferenceSession
 from calib8.session.ports import program_specs
@@ -61,14 +59,14 @@ class EpContextExport:
 
 
 def write_epcontext(
-    model: Path, output: Path, session: InferenceSession, states: Sequence[State], beside: bool
+    model: Path, output: Path, opened: Opened, states: Sequence[State], beside: bool
 ) -> EpContextExport:
     """Writes the file, and says what is in it.
 
     Args:
         model: path of the model, which may say how its images are prepared.
         output: the .onnx file.
-        session: of the model; it carries no states.
+        opened: gives a session of the model for some shapes; it carries no states.
         states: what a session of the model carries.
         beside: write plans into files beside the model.
 
@@ -76,9 +74,9 @@ def write_epcontext(
         ModelError: sizes other than the batch are free.
         OutputError: a file cannot be written, or the model would be over 2 GB.
     """
-    program, target = session.program, output_file(output)
-    batch, reason = _batch(session, program)
-    parted = split(program)
+    session, target = opened({}), output_file(output)
+    program = session.program
+    batch, parted, reason = any_batch(session, opened)
     plans = _plans(parted, session)
     size = sum(map(len, plans.values()))
     if not beside and size > PROTOBUF_LIMIT:
@@ -87,7 +85,7 @@ def write_epcontext(
     files = _files(target, list(plans)) if beside else {}
     inputs, outputs = (_ports(program, ports, batch) for ports in (program.inputs, program.outputs))
     parts = [
-        part if isinstance(part, FloatPart) else _plan_part(part, name, files.get(name, plans[name]))
+        part if isinstance(part, FloatPart) else _plan_part(part, name, files.get(name, plans[name]), batch)
         for name, part in _node_names(parted)
     ]
     name, metadata = program.name or model.stem, _metadata(model)
@@ -156,47 +154,9 @@ def _files(target: Path, names: Sequence[str]) -> dict[str, str]:
     return {name: f"{target.stem}.{number}{SUFFIX}" for number, name in enumerate(names)}
 
 
-def _plan_part(program: Program, name: str, content: bytes | str) -> PlanPart:
-    inputs, outputs = program_specs(program, program.inputs), program_specs(program, program.outputs)
+def _plan_part(program: Program, name: str, content: bytes | str, batch: str | None) -> PlanPart:
+    inputs, outputs = (_ports(program, ports, batch) for ports in (program.inputs, program.outputs))
     return PlanPart(name, content, inputs, outputs)
-
-
-def _batch(session: InferenceSession, program: Program) -> tuple[str | None, str]:
-    """What the model calls its batch if each sample is computed by itself, or None; why not, if it has one.
-
-    What a sample gives beside another one is compared with what it gives alone, bit for bit.
-    """
-    sizes = [spec.shape[0] if spec.shape else 1 for spec in session.inputs]
-    if all(isinstance(size, int) for size in sizes):
-        return None, ""
-    if any(isinstance(size, int) for size in sizes):
-        return None, "not every input has one"
-    if program.float_instructions:
-        return None, f"{len(program.float_instructions)} parts are left to ONNX Runtime, for one sample"
-    fed = {port.name: program.slots[port.slot] for port in program.inputs}
-    samples = [{name: _drawn(slot, seed) for name, slot in fed.items()} for seed in (0, 1)]
-    try:
-        alone = [session.run(None, sample) for sample in samples]
-        both = {name: np.concatenate([sample[name] for sample in samples]) for name in fed}
-        together = session.run(None, both)
-    except Calib8Error as error:
-        return None, f"two samples cannot be computed at once ({error.problem})"
-    for one, other, pair in zip(*alone, together, strict=True):
-        joined = np.concatenate([one, other]) if one.shape[:1] == (1,) else one
-        if joined.shape != pair.shape or joined.tobytes() != pair.tobytes():
-            return None, "a sample gives something else beside another one"
-    return next((size for size in sizes if isinstance(size, str) and size), "N"), ""
-
-
-def _drawn(slot: Slot, seed: int) -> npt.NDArray[Any]:
-    """Values of the kind that an input holds: codes of all sizes, small numbers of wide integers."""
-    random, dtype = np.random.default_rng(seed), np.dtype(slot.dtype)
-    if dtype.kind == "f":
-        return random.normal(size=slot.shape).astype(dtype)
-    if dtype.kind == "b" or dtype.itemsize > 2:
-        return random.integers(0, 2, slot.shape).astype(dtype)
-    limits = np.iinfo(slot.dtype)
-    return random.integers(limits.min, limits.max + 1, slot.shape).astype(dtype)
 
 
 def _on_states(states: Sequence[State]) -> list[str]:

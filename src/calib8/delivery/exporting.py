@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -212,18 +213,20 @@ def _to_program(model: Path, output: Path, asked: _Asked) -> Export:
 
 
 def _to_epcontext(model: Path, output: Path, asked: _Asked) -> Export:
-    def opened(state: Mapping[str, str] | None) -> InferenceSession:
+    source = fixed_source(model, asked.fix)
+
+    def opened(shapes: Shapes, state: Mapping[str, str] | None) -> InferenceSession:
         return InferenceSession(
-            fixed_source(model, asked.fix),
+            source,
             profile=asked.profile,
             integer_only=asked.integer_only,
-            shapes=asked.shapes,
+            shapes={**(asked.shapes or {}), **shapes},
             state=state,
         )
 
-    session = opened(None)
-    states = session.program.states
-    found = write_epcontext(model, output, opened({}) if states else session, states, asked.plan_beside)
+    states = opened({}, None).program.states
+    without = partial(opened, state={} if states else None)
+    found = write_epcontext(model, output, without, states, asked.plan_beside)
     return Export(str(model), output, "epcontext", 0, epcontext=found, notes=found.notes)
 
 

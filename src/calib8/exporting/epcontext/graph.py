@@ -32,7 +32,7 @@ class PlanPart:
     Attributes:
         name: of the node.
         content: the bytes of the plan, or the name of its file beside the model.
-        inputs, outputs: in the order of the plan's ports, sizes of one sample.
+        inputs, outputs: in the order of the plan's ports; the first size is free where a batch is.
     """
 
     name: str
