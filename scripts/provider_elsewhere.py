@@ -1,4 +1,4 @@
-"""What ``check_provider.py`` runs in an environment without calib8: the provider, held against stored outputs."""
+"""What ``check_provider.py`` runs in an environment without calib8: the provider, beside stored outputs."""
 
 from __future__ import annotations
 

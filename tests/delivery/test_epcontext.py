@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import calib8
 import stream_nets
 from calib8.engine.plan_file import load_plan
-from calib8.errors import UsageError
+from calib8.errors import UnsupportedModelError, UsageError
 from calib8.exporting.epcontext.split import FloatPart, split
 from calib8.model.metadata import read_metadata
 from calib8.program.program import Program
@@ -96,6 +96,12 @@ def test_one_node_with_the_plan_of_the_model(digits_int8: Path, tmp_path: Path) 
     [given] = run_plan(plan, tmp_path, feeds)
     assert given.tobytes() == wanted.tobytes()
     assert "instructions" in repr(told) and sum(told.operators.values()) == sum(found.instructions.values())
+
+
+def test_a_file_of_plans_is_no_model_for_a_session(digits_int8: Path, tmp_path: Path) -> None:
+    calib8.export(digits_int8, tmp_path / "plans.onnx", "epcontext")
+    with pytest.raises(UnsupportedModelError, match="holds plans for execution providers of ONNX Runtime"):
+        calib8.InferenceSession(tmp_path / "plans.onnx")
 
 
 def test_plans_in_files_and_the_same_bytes_again(digits_int8: Path, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def of_doubles(model: onnx.ModelProto, _: onnx.NodeProto) -> None:
 
 MISTAKES: dict[str, tuple[Change, str]] = {
     "damaged": (damaged, "its plan: is damaged: its checksum does not match its bytes"),
-    "newer": (of_a_newer_version, "its plan: was made by a newer calib8 (format 200, this library reads up to"),
+    "newer": (of_a_newer_version, "its plan: was made by a newer calib8 (format 200, this library"),
     "no plan": (other_content(b"hello"), "its plan: is not a plan"),
     "empty": (other_content(b""), "ep_cache_context is missing or empty"),
     "missing": (without("ep_cache_context"), "ep_cache_context is missing or empty"),
