@@ -1,7 +1,7 @@
 """calib8's provider in ONNX Runtime: bits and overhead beside our session, speed beside ONNX Runtime's own.
 
     python benchmarks/execution_provider.py DATA FOLDER --library libonnxruntime_ep_calib8.so
-        [--models resnet8,…] [--threads 1,2] [--rounds 40] [--soak 100000] [--opens 500] [--json FILE]
+        [--models resnet8,…] [--threads 1,2] [--rounds 200] [--soak 100000] [--opens 500] [--json FILE]
 
 DATA holds the models and images that ``models.json`` names; FOLDER keeps the int8 models and the files of
 their plans. Each network is quantized once for ONNX Runtime (u8 · s8, ranges minmax). Three runtimes take
@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--library", type=Path, required=True)
     parser.add_argument("--models", type=names, default=list(entries))
     parser.add_argument("--threads", type=names, default=["1", "2"])
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--soak", type=int, default=0)
     parser.add_argument("--opens", type=int, default=0)
     parser.add_argument("--json", type=Path)
