@@ -13,6 +13,8 @@ import pytest
 from needed import needed_program
 
 ROOT: Final = Path(__file__).parents[1]
+PROVIDER_PACKAGE: Final = ROOT / "onnxruntime_ep" / "src" / "onnxruntime_ep_calib8" / "__init__.py"
+PROVIDER_LIBRARY: Final = "libonnxruntime_ep_calib8.so"
 EVERY: Final = ("-DCALIB8_C_LIBRARY=ON", "-DCALIB8_WERROR=ON", "-DCMAKE_INSTALL_LIBDIR=lib")
 
 

@@ -11,16 +11,13 @@ from types import ModuleType
 import onnxruntime
 import pytest
 
-from installed_library import ROOT, installed_whole
-
-PACKAGE = ROOT / "onnxruntime_ep" / "src" / "onnxruntime_ep_calib8" / "__init__.py"
-LIBRARY = "libonnxruntime_ep_calib8.so"
+from installed_library import PROVIDER_LIBRARY, PROVIDER_PACKAGE, installed_whole
 
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library of the provider."""
-    return installed_whole(tmp_path_factory) / "lib" / LIBRARY
+    return installed_whole(tmp_path_factory) / "lib" / PROVIDER_LIBRARY
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +25,8 @@ def package(library: Path, tmp_path_factory: pytest.TempPathFactory) -> ModuleTy
     """The Python package as a wheel installs it, with the library beside it."""
     folder = tmp_path_factory.mktemp("site") / "onnxruntime_ep_calib8"
     folder.mkdir()
-    (folder / "__init__.py").write_bytes(PACKAGE.read_bytes())
-    os.link(library, folder / LIBRARY)
+    (folder / "__init__.py").write_bytes(PROVIDER_PACKAGE.read_bytes())
+    os.link(library, folder / PROVIDER_LIBRARY)
     spec = importlib.util.spec_from_file_location("onnxruntime_ep_calib8", folder / "__init__.py")
     assert spec is not None and spec.loader is not None
     found = sys.modules["onnxruntime_ep_calib8"] = importlib.util.module_from_spec(spec)
