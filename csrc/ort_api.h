@@ -2,7 +2,8 @@
 //
 // That interface is a table of functions that only ever grows at its end, so a place means the same function
 // in every version from the one that brought it. The wheels of ONNX Runtime carry no header; this file says
-// what is needed of it and nothing else. Everything here is of interface version 17 (ONNX Runtime 1.17).
+// what is needed of it and nothing else. Everything here is of interface version 17 (ONNX Runtime 1.17); what
+// an execution provider needs beside it is in onnxruntime_ep/plugin_api.h.
 #pragma once
 
 #include <cstddef>
@@ -77,12 +78,13 @@ class Api {
         context, part, parts, batches, data);
   }
 
- private:
+ protected:
   template <class Function>
   Function* at(size_t place) const {
     return reinterpret_cast<Function*>(const_cast<void*>(table_[place]));
   }
 
+ private:
   const void* const* table_;
 };
 

@@ -49,6 +49,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "formats": ("table_ncnn", "table_tensorrt", "tables"),
     "model": ("error_names", "graph", "layer", "metadata", "runtime", "save", "taps"),
     "ops": ("ops_table", "written_once"),
+    "onnxruntime_ep": ("provider_package",),
     "passes": (
         "absorb_bias", "fold_affine", "given_ranges", "layer_channels", "no_ops", "node_names", "place",
         "norm_chains", "place_norms", "resolve_ranges", "row_chains", "simplify", "unlimit",

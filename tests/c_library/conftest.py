@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 
 import pytest
-from c_programs import PROGRAMS, ROOT, SMALL, WARNINGS, command, compilers, flags
+from c_programs import PROGRAMS, SMALL, WARNINGS, command, compilers, flags
 from example_plans import write_examples
 
-from needed import needed_program
-
-
-def installed(variable: str, name: str, factory: pytest.TempPathFactory, *options: str) -> Path:
-    """Where the library lies: what the environment variable names, or a folder of all workers of this run."""
-    given = os.environ.get(variable)
-    if given:
-        return Path(given)
-    needed_program("cmake")
-    base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "prefix" / "bin" / "calib8-run").exists():
-            every = ("-DCALIB8_C_LIBRARY=ON", "-DCALIB8_WERROR=ON", "-DCMAKE_INSTALL_LIBDIR=lib")
-            command("cmake", "-S", ROOT, "-B", folder / "build", *every, *options)
-            command("cmake", "--build", folder / "build", "-j", str(os.cpu_count() or 1))
-            command("cmake", "--install", folder / "build", "--prefix", folder / "prefix")
-    return folder / "prefix"
+from installed_library import installed, installed_whole
 
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library with all instruction sets; CALIB8_C_PREFIX names one that is installed already."""
-    return installed("CALIB8_C_PREFIX", "c_library", tmp_path_factory)
+    return installed_whole(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

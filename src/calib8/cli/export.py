@@ -24,6 +24,7 @@ from calib8.number_texts import count
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
+    from calib8.delivery.epcontext import EpContextExport
     from calib8.delivery.exporting import Export
     from calib8.exporting.qoperator import QOperatorReport
     from calib8.exporting.tflite.export import TfliteExport
@@ -56,13 +57,15 @@ ToOption = Annotated[
         "--to",
         metavar="FORM",
         show_default=False,
-        help="What to write: tflite, qoperator, program or tmfile.",
+        help="What to write: tflite, qoperator, program, epcontext or tmfile.",
         rich_help_panel=EXPORTING,
         autocompletion=completed("--to", FORMS),
     ),
 ]
 _INPUTS_HELP = "Type of the inputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
 _OUTPUTS_HELP = "Type of the outputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
+
+_PLAN_BESIDE_HELP = "Write the plans of an epcontext model into files beside it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,7 @@ class ExportOptions:
     profile: Annotated[str | None, option(EXPORTING, "--profile", "NAME", PROFILE_HELP)] = None
     integer_only: Annotated[bool, option(EXPORTING, "--integer-only", None, INTEGER_ONLY_HELP)] = False
     fix: FixModelOption = None
+    plan_beside: Annotated[bool, option(EXPORTING, "--plan-beside", None, _PLAN_BESIDE_HELP)] = False
 
 
 def export(
@@ -105,6 +109,7 @@ def export(
             profile=exporting.profile,
             integer_only=exporting.integer_only,
             fix=fixed_values(exporting.fix),
+            plan_beside=exporting.plan_beside,
         )
     sizes = {"model": model_bytes_on_disk(model), "output": found.bytes}
     terminal.say(f"{output}  {decimal(sizes['output'])} ({decimal(sizes['model'])} as {model.name})")
@@ -126,6 +131,8 @@ def _told(found: Export) -> tuple[list[str], dict[str, Any]]:
         return _of_operators(found.qoperator)
     if found.tmfile is not None:
         return _of_tmfile(found.tmfile, found.operators)
+    if found.epcontext is not None:
+        return _of_plans(found.epcontext)
     assert found.program is not None
     return _of_program(found.program)
 
@@ -164,6 +171,27 @@ def _of_tmfile(graph: Graph, operators: Mapping[str, int]) -> tuple[list[str], d
         "inputs": [str(spec) for spec in inputs],
         "outputs": [str(spec) for spec in outputs],
         "operators": dict(operators),
+    }
+
+
+def _of_plans(result: EpContextExport) -> tuple[list[str], dict[str, Any]]:
+    ports = [*((spec, "input") for spec in result.inputs), *((spec, "output") for spec in result.outputs)]
+    lines = [f"{side} {spec}" for spec, side in ports]
+    where = f" beside it: {', '.join(file.name for file in result.files)}" if result.files else ""
+    lines.append(
+        f"{count(sum(result.instructions.values()), 'instruction')}, "
+        f"{count(len(result.plans), 'plan')} of {decimal(result.plan_bytes)}{where}, "
+        f"{count(len(result.float_nodes), 'node')} left to ONNX Runtime"
+    )
+    return lines, {
+        "inputs": [str(spec) for spec in result.inputs],
+        "outputs": [str(spec) for spec in result.outputs],
+        "instructions": dict(result.instructions),
+        "plans": list(result.plans),
+        "files": [str(file) for file in result.files],
+        "plan_bytes": result.plan_bytes,
+        "float_nodes": list(result.float_nodes),
+        "free_batch": result.free_batch,
     }
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from calib8.delivery.epcontext import EpContextExport, write_epcontext
 from calib8.delivery.fixed import fixed_graph, fixed_source
 from calib8.delivery.tmfile_export import operators, tmfile_of
 from calib8.errors import ModelError, UsageError
@@ -40,7 +42,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """What ``export`` wrote; one of ``tflite``, ``qoperator``, ``program`` and ``tmfile`` is not None.
+    """What ``export`` wrote; one of ``tflite`` … ``epcontext`` is not None.
 
     Attributes:
         model: path of the model.
@@ -51,6 +53,7 @@ class Export:
         qoperator: what became of the nodes of the graph.
         program: the integer program.
         tmfile: the Tengine graph, in codes or float.
+        epcontext: the plans in an ONNX file.
         notes: what is not kept exactly, what costs more than it should, and free sizes that were taken from a
             TFLite file.
     """
@@ -63,12 +66,13 @@ class Export:
     qoperator: QOperatorReport | None = None
     program: Program | None = None
     tmfile: Graph | None = None
+    epcontext: EpContextExport | None = None
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line: which file, its form, how large."""
         number = sum(self.operators.values())
-        noun = "instructions" if self.program is not None else "operators"
+        noun = "operators" if self.program is None and self.epcontext is None else "instructions"
         return f"<Export: {str(self.output)!r}, {self.to}, {number} {noun}, {self.bytes:,} bytes>"
 
     def _repr_html_(self) -> str:
@@ -87,6 +91,8 @@ class Export:
             return self.qoperator.fused
         if self.tmfile is not None:
             return operators(self.tmfile)
+        if self.epcontext is not None:
+            return self.epcontext.instructions
         return {} if self.program is None else summary(self.program).instructions
 
 
@@ -99,6 +105,7 @@ class _Asked(NamedTuple):
     profile: str | None
     integer_only: bool
     fix: Mapping[str, Any] | None
+    plan_beside: bool
 
 
 @checks_types
@@ -113,6 +120,7 @@ def export(
     profile: str | None = None,
     integer_only: bool = False,
     fix: Mapping[str, Any] | None = None,
+    plan_beside: bool = False,
 ) -> Export:
     """Writes a quantized model in the form of another runtime.
 
@@ -120,13 +128,17 @@ def export(
         model: path of a quantized .onnx or .tflite file of any tool, or of a saved program; for a tmfile of
             a float or quantized .onnx file.
         output: where to; the name ends as ``FORMS`` says.
-        to: ``tflite``, ``qoperator`` (operators of ONNX on codes), ``program`` or ``tmfile`` (Tengine: int8
-            of an int8 model whose zero points are 0, float of a float one).
+        to: ``tflite``, ``qoperator`` (operators of ONNX on codes), ``program``, ``epcontext`` (plans
+            in an ONNX file, for calib8's provider in ONNX Runtime) or ``tmfile`` (Tengine: int8 of an int8
+            model whose zero points are 0, float of a float one).
         inputs, outputs: type of what a TFLite model is fed and gives back: float32, int8 or uint8. None: as
             in the model.
-        shapes: of a TFLite model, program or tmfile: input name → sizes, where the model leaves them open.
-        profile, integer_only: of a program, see ``calib8.InferenceSession``.
+        shapes: of a TFLite model, program, plan or tmfile: input name → sizes, where the model leaves them
+            open.
+        profile, integer_only: of a program or plan, see ``calib8.InferenceSession``.
         fix: of an ONNX model: input name → the value that it always has; what is written has no such input.
+        plan_beside: of ``epcontext``: plans lie in files beside the model, such as NAME.c8, and are mapped
+            into memory; else they lie in it.
 
     Raises:
         UsageError: options that do not fit the form or each other.
@@ -138,7 +150,7 @@ def export(
         raise UsageError(parameter("to", to), "unknown form", one_of(to, FORMS))
     path, place = checked_path(model, "model"), checked_path(output, "output")
     check_destination(place, path)
-    asked = _Asked(inputs, outputs, shapes, profile, integer_only, fix)
+    asked = _Asked(inputs, outputs, shapes, profile, integer_only, fix, plan_beside)
     _check_suffix(place, to, form)
     _check_fits(asked, to, form)
     refuse_plan(path)
@@ -199,6 +211,24 @@ def _to_program(model: Path, output: Path, asked: _Asked) -> Export:
     return Export(str(model), output, "program", 0, program=program)
 
 
+def _to_epcontext(model: Path, output: Path, asked: _Asked) -> Export:
+    source = fixed_source(model, asked.fix)
+
+    def opened(shapes: Shapes, state: Mapping[str, str] | None) -> InferenceSession:
+        return InferenceSession(
+            source,
+            profile=asked.profile,
+            integer_only=asked.integer_only,
+            shapes={**(asked.shapes or {}), **shapes},
+            state=state,
+        )
+
+    states = opened({}, None).program.states
+    without = partial(opened, state={} if states else None)
+    found = write_epcontext(model, output, without, states, asked.plan_beside)
+    return Export(str(model), output, "epcontext", 0, epcontext=found, notes=found.notes)
+
+
 @dataclass(frozen=True)
 class Form:
     """A form that a model can be exported to.
@@ -219,6 +249,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "qoperator": Form(_to_qoperator, ".onnx", ("fix",)),
     "tmfile": Form(_to_tmfile, TMFILE, ("shapes", "fix")),
     "program": Form(_to_program, ".c8p", ("shapes", "profile", "integer_only", "fix")),
+    "epcontext": Form(_to_epcontext, ".onnx", ("shapes", "profile", "integer_only", "fix", "plan_beside")),
 }
 """Value of ``to`` → how it is written."""
 
@@ -238,6 +269,7 @@ def _check_fits(asked: _Asked, to: str, form: Form) -> None:
         "profile": parameter("profile"),
         "integer_only": parameter("integer_only"),
         "fix": parameter("fix"),
+        "plan_beside": parameter("plan_beside"),
     }
     for name, value in asked._asdict().items():
         if value and name not in form.options:

@@ -76,6 +76,17 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     with whole_imports():
         from calib8.files import atomic_output  # who opens a plan writes nothing
 
+    pieces = plan_pieces(plan)
+    with atomic_output(path) as temporary, temporary.open("wb") as file:
+        file.writelines(pieces)
+
+
+def plan_pieces(plan: Plan) -> list[bytes | memoryview]:
+    """The bytes of a plan's file, one piece behind the other.
+
+    Raises:
+        ModelError: the plan is not sound (it could not be loaded).
+    """
     check_plan(plan, plan.name or "plan")
 
     numbers = [np.asarray(row.fields, "<i8") for row in plan.rows]
@@ -90,8 +101,7 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     prefix = PREFIX.pack(MAGIC, version, 0, *map(len, parts), total, 0)
     pieces = [prefix, *(piece for part in parts for piece in (part, bytes(_padding(part))))]
     checksum = _core.engine.checksum([np.frombuffer(piece, np.uint8) for piece in pieces])
-    with atomic_output(path) as temporary, temporary.open("wb") as file:
-        file.writelines([*pieces, CHECKSUM.pack(checksum)])
+    return [*pieces, CHECKSUM.pack(checksum)]
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:

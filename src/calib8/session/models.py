@@ -105,6 +105,9 @@ def _opened_model(
     model = load_model(readable)
     name = (model.graph.name or "model") if isinstance(readable, onnx.ModelProto) else str(readable)
     if not holds_codes(model):
+        if any(node.op_type == "EPContext" for node in model.graph):
+            cure = "Give the model that they were made of, or open it in ONNX Runtime"
+            raise UnsupportedModelError(name, "holds plans for execution providers of ONNX Runtime", cure)
         raise UnsupportedModelError(
             name, "is a float model: no node reads or makes codes", "Quantize it first"
         )
