@@ -25,6 +25,7 @@ from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.delivery.exporting import Export
+    from calib8.exporting.c.export import CExport
     from calib8.exporting.qoperator import QOperatorReport
     from calib8.exporting.tflite.export import TfliteExport
     from calib8.program.program import Program
@@ -56,13 +57,19 @@ ToOption = Annotated[
         "--to",
         metavar="FORM",
         show_default=False,
-        help="What to write: tflite, qoperator, program or tmfile.",
+        help="What to write: tflite, qoperator, program, tmfile or c.",
         rich_help_panel=EXPORTING,
         autocompletion=completed("--to", FORMS),
     ),
 ]
-_INPUTS_HELP = "Type of the inputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
-_OUTPUTS_HELP = "Type of the outputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
+_INPUTS_HELP = (
+    "Type of the inputs of a TFLite model or C code: float32, int8 or uint8. Default: as in the model."
+)
+_OUTPUTS_HELP = (
+    "Type of the outputs of a TFLite model or C code: float32, int8 or uint8. Default: as in the model."
+)
+_ARENA_HELP = "Of C code: RAM that there is. What does not fit is refused, with the tensors that take most."
+_FLASH_HELP = "Of C code: flash that there is for constants. What does not fit is refused, with its weights."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +82,8 @@ class ExportOptions:
     profile: Annotated[str | None, option(EXPORTING, "--profile", "NAME", PROFILE_HELP)] = None
     integer_only: Annotated[bool, option(EXPORTING, "--integer-only", None, INTEGER_ONLY_HELP)] = False
     fix: FixModelOption = None
+    arena_limit: Annotated[int | None, option(EXPORTING, "--arena-limit", "BYTES", _ARENA_HELP)] = None
+    flash_limit: Annotated[int | None, option(EXPORTING, "--flash-limit", "BYTES", _FLASH_HELP)] = None
 
 
 def export(
@@ -105,6 +114,8 @@ def export(
             profile=exporting.profile,
             integer_only=exporting.integer_only,
             fix=fixed_values(exporting.fix),
+            arena_limit=exporting.arena_limit,
+            flash_limit=exporting.flash_limit,
         )
     sizes = {"model": model_bytes_on_disk(model), "output": found.bytes}
     terminal.say(f"{output}  {decimal(sizes['output'])} ({decimal(sizes['model'])} as {model.name})")
@@ -126,6 +137,8 @@ def _told(found: Export) -> tuple[list[str], dict[str, Any]]:
         return _of_operators(found.qoperator)
     if found.tmfile is not None:
         return _of_tmfile(found.tmfile, found.operators)
+    if found.c is not None:
+        return _of_c(found.c)
     assert found.program is not None
     return _of_program(found.program)
 
@@ -164,6 +177,27 @@ def _of_tmfile(graph: Graph, operators: Mapping[str, int]) -> tuple[list[str], d
         "inputs": [str(spec) for spec in inputs],
         "outputs": [str(spec) for spec in outputs],
         "operators": dict(operators),
+    }
+
+
+def _of_c(result: CExport) -> tuple[list[str], dict[str, Any]]:
+    scalar, vector = result.cmsis_nn_bytes
+    lines = [
+        f"{count(sum(result.instructions.values()), 'instruction')}, {result.by_cmsis_nn} of them by CMSIS-NN "
+        "where CALIB8_CMSIS_NN is defined",
+        f"flash {result.flash_bytes:,} bytes of constants, RAM {result.arena_bytes:,} bytes of arena",
+    ]
+    if result.by_cmsis_nn:
+        lines.append(f"with CMSIS-NN RAM {scalar:,} bytes, on a processor with vectors (MVE) {vector:,}")
+    return lines, {
+        "name": result.name,
+        "instructions": dict(result.instructions),
+        "by_cmsis_nn": result.by_cmsis_nn,
+        "flash": result.flash_bytes,
+        "arena": result.arena_bytes,
+        "arena_with_cmsis_nn": scalar,
+        "arena_with_cmsis_nn_and_mve": vector,
+        "notes": list(result.notes),
     }
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Final
+
+import numpy as np
 
 from calib8.errors import NoFormError, UnsupportedModelError, UsageError
 from calib8.exporting.c import borders, elementwise, layers, moves, pools
@@ -20,6 +25,8 @@ from calib8.parameters import either, one_of, parameter
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program
+
+FILE_NAME: Final = re.compile(r"[0-9A-Za-z_][-.0-9A-Za-z_]*")
 
 EMIT: Final[Mapping[type[Instruction], Callable[[Unit, Any], None]]] = {
     op.Conv: layers.conv,
@@ -55,12 +62,35 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Unit, Any], None]]] = {
 
 
 @dataclass(frozen=True)
+class CPort:
+    """An input or output of the C code.
+
+    Attributes:
+        name: in the model.
+        function: that gives its place in the arena.
+        dtype: of its elements.
+        shape: as they lie in memory; images are N×H×W×C.
+    """
+
+    name: str
+    function: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """That it takes in the arena."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
 class CExport:
     """C code of a program, and what it takes.
 
     Attributes:
         name: with which all public names begin.
         header, source: the texts of the .h and the .c file.
+        inputs, outputs: in the order of the model.
         arena_bytes: RAM of the loops of the file: inputs, outputs and all between them.
         cmsis_nn_bytes: RAM with CMSIS-NN, its scratch memory included, on a processor without and with vectors
             (MVE).
@@ -73,6 +103,8 @@ class CExport:
     name: str
     header: str
     source: str
+    inputs: tuple[CPort, ...]
+    outputs: tuple[CPort, ...]
     arena_bytes: int
     cmsis_nn_bytes: tuple[int, int]
     flash_bytes: int
@@ -96,16 +128,16 @@ def to_c(
     Args:
         program: of a profile of whole numbers, ``tflite`` or ``single``.
         stem: name of the files without suffix.
-        name: of the model, for messages.
+        name: of the model.
         inputs, outputs: type of what is fed and given back: float32, int8 or uint8. None: as in the program.
         arena_limit, flash_limit: bytes that there are; None: enough.
 
     Raises:
-        UsageError: a type that there is not, or a limit that is no number of bytes.
+        UsageError: a name that C cannot include, a type that there is not, or a limit that is no number of bytes.
         UnsupportedModelError: instructions without C code, all of them listed, or more bytes than there are,
             with the tensors or weights that take them.
     """
-    _check_options(inputs, outputs, arena_limit, flash_limit)
+    _check_options(stem, inputs, outputs, (arena_limit, flash_limit))
     problems: list[tuple[str, str]] = []
     fed = [_tried(problems, f"input '{port.name}'", borders.input_border, program, port, inputs)
            for port in program.inputs]  # fmt: skip
@@ -124,13 +156,16 @@ def to_c(
 
 
 def _check_options(
-    inputs: str | None, outputs: str | None, arena_limit: int | None, flash_limit: int | None
+    stem: str, inputs: str | None, outputs: str | None, limits: tuple[int | None, int | None]
 ) -> None:
+    if not FILE_NAME.fullmatch(stem):
+        problem = "is no name for a file that C code includes"
+        raise UsageError(parameter("output", f"{stem}.c"), problem, "Use letters, digits, '_', '-' and '.'")
     for option, value in (("inputs", inputs), ("outputs", outputs)):
         if value is not None and value not in BORDER_TYPES:
             cure = one_of(value, BORDER_TYPES)
             raise UsageError(parameter(option, value), "is not a type of inputs and outputs", cure)
-    for option, limit in (("arena_limit", arena_limit), ("flash_limit", flash_limit)):
+    for option, limit in zip(("arena_limit", "flash_limit"), limits, strict=True):
         if limit is not None and limit < 1:
             raise UsageError(parameter(option, limit), "is no number of bytes", "Give 1 or more")
 
@@ -199,12 +234,13 @@ def _export(
     places = [arena(found, dict.fromkeys(unit.scratch, 0)), *_with_scratch(found, unit)]
     check_limits(program, unit, found, places[0].total, limits, name)
     called = prefix(stem)
-    written = Written(called, name, program, unit, found, tuple(places), *ports)
+    written = Written(called, stem, PurePath(name).name, program, unit, found, tuple(places), *ports)
     counts = Counter(type(step).__name__ for step in program.instructions)
     return CExport(
         called,
         header(written),
         source(written),
+        *_ports(written),
         places[0].total,
         (places[1].total, places[2].total),
         written.flash_bytes,
@@ -212,6 +248,14 @@ def _export(
         unit.by_cmsis_nn,
         _notes(places, limits[0]),
     )
+
+
+def _ports(written: Written) -> tuple[tuple[CPort, ...], tuple[CPort, ...]]:
+    sides: dict[str, list[CPort]] = {"input": [], "output": []}
+    for side, border, function in written.ports():
+        shape = written.program.slots[border.slot].shape
+        sides[side].append(CPort(border.name, function, border.dtype, shape))
+    return tuple(sides["input"]), tuple(sides["output"])
 
 
 def _with_scratch(found: Tensors, unit: Unit) -> list[Arena]:

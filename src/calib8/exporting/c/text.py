@@ -64,8 +64,12 @@ def unlike(name: str, taken: Iterable[str]) -> str:
 
 
 def said(name: str) -> str:
-    """A name of the model for a comment: nothing in it ends the comment, goes on in the next line or is no ASCII."""
-    plain = "".join(sign if " " <= sign <= "~" and sign not in "\\?" else "." for sign in name)
+    """A name of the model for a comment: nothing in it ends the comment, goes on in the next line or is no ASCII.
+
+    Of names that a converter has joined by semicolons it is the first.
+    """
+    first = name.split(";")[0] or name
+    plain = "".join(sign if " " <= sign <= "~" and sign not in "\\?" else "." for sign in first)
     plain = plain.replace("*/", "*.").replace("/*", ".*")
     return plain if len(plain) <= SAID else f"{plain[: SAID - 3]}..."
 

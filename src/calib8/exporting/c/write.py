@@ -26,7 +26,8 @@ class Written:
 
     Attributes:
         name: with which all public names begin.
-        model: that it was made of.
+        stem: name of the files without suffix.
+        model: name of the file that it was made of.
         program: over int8 codes.
         unit: its constants and calls.
         found: what lives in the arena.
@@ -35,6 +36,7 @@ class Written:
     """
 
     name: str
+    stem: str
     model: str
     program: Program
     unit: Unit
@@ -67,7 +69,7 @@ def header(written: Written) -> str:
     """The .h file."""
     upper = written.name.upper()
     lines = [
-        f"/* {upper.lower()}: made by calib8 from {said(written.model)}; not to be edited. */",
+        f"/* {written.name}: made by calib8 from {said(written.model)}; not to be edited. */",
         f"#ifndef {upper}_H",
         f"#define {upper}_H",
         "",
@@ -173,7 +175,7 @@ def _kernels(written: Written) -> set[str]:
 
 
 def _includes(written: Written) -> list[str]:
-    lines = [f'#include "{written.name}.h"', "", "#include <stddef.h>", "#include <string.h>", ""]
+    lines = [f'#include "{written.stem}.h"', "", "#include <stddef.h>", "#include <string.h>", ""]
     if written.unit.by_cmsis_nn:
         lines += ["#ifdef CALIB8_CMSIS_NN", '#include "arm_nnfunctions.h"', "#endif", ""]
     return lines
