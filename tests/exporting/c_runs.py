@@ -177,7 +177,7 @@ def run_on_arm(
         strict = WARNINGS if not name.endswith("startup.c") else ()
         called([*compiled, *strict, *with_library, "-c", name, "-o", f"{Path(name).stem}.o"], folder)
     objects = [f"{Path(name).stem}.o" for name in (*names, "startup.c")]
-    linked = ["--specs=rdimon.specs", f"-T{ARM / 'board.ld'}", "-Wl,--gc-sections"]
+    linked = ["--specs=rdimon.specs", "-nostartfiles", f"-T{ARM / 'board.ld'}", "-Wl,--gc-sections"]
     linked += [f"-Wl,--defsym={symbol}={value}" for symbol, value in symbols]
     called([*compiled, *linked, *objects, *([] if library is None else [str(library)]), "-o", "networks.elf"], folder)
     (folder / "out.bin").unlink(missing_ok=True)

@@ -1,8 +1,10 @@
-/* What a Cortex-M does after a reset, until newlib's _start takes over: memory is as the loader left it. */
+/* From the reset of a Cortex-M to main: memory is as the loader left it, files are those of the host. */
 
 #include <stdint.h>
+#include <stdlib.h>
 
-extern void _start(void);
+extern void initialise_monitor_handles(void);
+extern int main(void);
 extern char stack_top[];
 
 __attribute__((noreturn)) static void fault(void) {
@@ -16,11 +18,11 @@ __attribute__((noreturn)) static void fault(void) {
 __attribute__((noreturn)) void reset(void) {
   *(volatile uint32_t*)0xE000ED88 |= 0xFu << 20; /* floats and vectors may be used */
   __asm__ volatile("dsb\n\tisb");
-  _start();
-  fault();
+  initialise_monitor_handles();
+  exit(main());
 }
 
 __attribute__((section(".vectors"), used)) static const void* const vectors[16] = {
-    stack_top, (const void*)reset, (const void*)fault, (const void*)fault,
+    stack_top,          (const void*)reset, (const void*)fault, (const void*)fault,
     (const void*)fault, (const void*)fault, (const void*)fault,
 };
