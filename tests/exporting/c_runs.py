@@ -1,7 +1,7 @@
 """C code of programs, compiled and run: natively, under sanitizers, and on Cortex-M in qemu.
 
-One program of C runs all networks that it is given: it reads their inputs from ``in.bin`` and writes their outputs to
-``out.bin``, run after run, each time in an arena full of other bytes.
+One program of C runs all networks that it is given: it reads their inputs from ``in.bin`` and writes their
+outputs to ``out.bin``, run after run, each time in an arena full of other bytes.
 """
 
 from __future__ import annotations
@@ -101,11 +101,19 @@ def _runs(network: Network) -> list[str]:
     name, found = network.exported.name, network.exported
     upper = name.upper()
     lines = [f"  for (run = 0; run < {len(network.feeds)}; run++) {{"]
-    lines += [f"    void* arena = arena_of({upper}_ARENA_BYTES);", f"    memset(arena, 0xa5 + run, {upper}_ARENA_BYTES);"]
+    lines += [
+        f"    void* arena = arena_of({upper}_ARENA_BYTES);",
+        f"    memset(arena, 0xa5 + run, {upper}_ARENA_BYTES);",
+    ]
     for port in found.inputs:
         lines.append(f"    if (fread({port.function}(arena), 1, {port.bytes}, in) != {port.bytes}) {{")
         lines += ["      return 2;", "    }"]
-    lines += [f"    if ({name}_run(arena) != 0) {{", f'      puts("{name} refused");', "      return 3;", "    }"]
+    lines += [
+        f"    if ({name}_run(arena) != 0) {{",
+        f'      puts("{name} refused");',
+        "      return 3;",
+        "    }",
+    ]
     for port in found.outputs:
         lines.append(f"    if (fwrite({port.function}(arena), 1, {port.bytes}, out) != {port.bytes}) {{")
         lines += ["      return 2;", "    }"]
@@ -123,7 +131,10 @@ def write(folder: Path, networks: Sequence[Network]) -> list[str]:
         (folder / f"{found.name}.c").write_text(found.source)
         names.append(f"{found.name}.c")
     fed = b"".join(
-        np.ascontiguousarray(array).tobytes() for network in networks for run in network.feeds for array in run
+        np.ascontiguousarray(array).tobytes()
+        for network in networks
+        for run in network.feeds
+        for array in run
     )
     (folder / "in.bin").write_bytes(fed)
     return names
@@ -158,7 +169,11 @@ def run_natively(
 
 
 def run_on_arm(
-    board: Board, folder: Path, networks: Sequence[Network], library: Path | None = None, include: Sequence[Path] = ()
+    board: Board,
+    folder: Path,
+    networks: Sequence[Network],
+    library: Path | None = None,
+    include: Sequence[Path] = (),
 ) -> list[list[list[Array]]]:
     """What the networks give on a Cortex-M in qemu.
 
@@ -171,7 +186,9 @@ def run_on_arm(
     """
     names = write(folder, networks)
     compiled = ("arm-none-eabi-gcc", *board.flags, "-O2", "-ffunction-sections", "-fdata-sections")
-    with_library = () if library is None else ("-DCALIB8_CMSIS_NN", *(f"-isystem{place}" for place in include))
+    with_library = (
+        () if library is None else ("-DCALIB8_CMSIS_NN", *(f"-isystem{place}" for place in include))
+    )
     symbols = zip(("first_at", "code_at", "code_size", "data_at", "data_size"), board.memory, strict=True)
     for name in (*names, str(ARM / "startup.c")):
         strict = WARNINGS if not name.endswith("startup.c") else ()
@@ -179,12 +196,15 @@ def run_on_arm(
     objects = [f"{Path(name).stem}.o" for name in (*names, "startup.c")]
     linked = ["--specs=rdimon.specs", "-nostartfiles", f"-T{ARM / 'board.ld'}", "-Wl,--gc-sections"]
     linked += [f"-Wl,--defsym={symbol}={value}" for symbol, value in symbols]
-    called([*compiled, *linked, *objects, *([] if library is None else [str(library)]), "-o", "networks.elf"], folder)
+    called(
+        [*compiled, *linked, *objects, *([] if library is None else [str(library)]), "-o", "networks.elf"],
+        folder,
+    )
     (folder / "out.bin").unlink(missing_ok=True)
     semihosting = ("-semihosting-config", "enable=on,target=native")
     called(
-        ["qemu-system-arm", "-M", board.machine, "-nographic", "-monitor", "none", "-serial", "none", *semihosting,
-         "-kernel", "networks.elf"],
+        ["qemu-system-arm", "-M", board.machine, "-nographic", "-monitor", "none", "-serial", "none",
+         *semihosting, "-kernel", "networks.elf"],
         folder,
     )  # fmt: skip
     return outputs(folder, networks)
@@ -196,5 +216,7 @@ def called(command: Sequence[str], folder: Path) -> str:
     done = subprocess.run(
         [path, *command[1:]], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
-    assert done.returncode == 0, f"{' '.join(command)}: {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    assert done.returncode == 0, (
+        f"{' '.join(command)}: {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    )
     return done.stdout

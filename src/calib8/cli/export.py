@@ -183,8 +183,8 @@ def _of_tmfile(graph: Graph, operators: Mapping[str, int]) -> tuple[list[str], d
 def _of_c(result: CExport) -> tuple[list[str], dict[str, Any]]:
     scalar, vector = result.cmsis_nn_bytes
     lines = [
-        f"{count(sum(result.instructions.values()), 'instruction')}, {result.by_cmsis_nn} of them by CMSIS-NN "
-        "where CALIB8_CMSIS_NN is defined",
+        f"{count(sum(result.instructions.values()), 'instruction')}, "
+        f"{result.by_cmsis_nn} of them by CMSIS-NN where CALIB8_CMSIS_NN is defined",
         f"flash {result.flash_bytes:,} bytes of constants, RAM {result.arena_bytes:,} bytes of arena",
     ]
     if result.by_cmsis_nn:

@@ -254,9 +254,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "qoperator": Form(_to_qoperator, ".onnx", ("fix",)),
     "tmfile": Form(_to_tmfile, TMFILE, ("shapes", "fix")),
     "program": Form(_to_program, ".c8p", ("shapes", "profile", "integer_only", "fix")),
-    "c": Form(
-        _to_c, ".c", ("inputs", "outputs", "shapes", "profile", "fix", "arena_limit", "flash_limit")
-    ),
+    "c": Form(_to_c, ".c", ("inputs", "outputs", "shapes", "profile", "fix", "arena_limit", "flash_limit")),
 }
 """Value of ``to`` → how it is written."""
 

@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-
 from calib8.errors import NoFormError
 from calib8.exporting.c.layers import scaling
 from calib8.exporting.c.shapes import collapsed, dense_steps
 from calib8.exporting.c.text import Value
 from calib8.exporting.c.unit import Unit
 from calib8.program.instructions import Add, Instruction, Lookup, Maximum, Minimum, Mul, Requantize, Sub
-from calib8.program.program import Slot
 from calib8.program.rules import AlignedSum, FixedRescale, ScaledSum
 
 AXES: Final = 4
@@ -68,7 +66,8 @@ def add(unit: Unit, step: Add | Sub) -> None:
         raise NoFormError("it rounds in float32, and C code has whole numbers only")
     shifts = (rule.lhs[1], rule.rhs[1], rule.output[1])
     fields.update(
-        left_multiplier=rule.lhs[0], left_shift=shifts[0], right_multiplier=rule.rhs[0], right_shift=shifts[1],
+        left_multiplier=rule.lhs[0], left_shift=shifts[0],
+        right_multiplier=rule.rhs[0], right_shift=shifts[1],
         gained=rule.left_shift, sign=sign, multiplier=rule.output[0], shift=shifts[2],
     )  # fmt: skip
     layer = unit.describe("add", {**fields, **ends}, step.name)
@@ -100,7 +99,6 @@ def choice(unit: Unit, step: Maximum | Minimum) -> None:
 def lookup(unit: Unit, step: Lookup) -> None:
     """A table, or one per channel."""
     source = unit.source(step)
-    _refuse_wide(source)
     channels = source.shape[-1] if step.table.ndim == 2 else 1
     fields: dict[str, Value] = {
         "rows": math.prod(source.shape) // channels,
@@ -124,10 +122,3 @@ def requantize(unit: Unit, step: Requantize) -> None:
     }
     layer = unit.describe("requantize", fields, step.name)
     unit.call("requantize", layer, unit.at(step.inputs[0]), unit.at(step.outputs[0]))
-
-
-def _refuse_wide(source: Slot) -> None:
-    if source.is_wide:
-        raise NoFormError("it reads 16-bit codes")
-
-

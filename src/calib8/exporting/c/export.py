@@ -92,8 +92,8 @@ class CExport:
         header, source: the texts of the .h and the .c file.
         inputs, outputs: in the order of the model.
         arena_bytes: RAM of the loops of the file: inputs, outputs and all between them.
-        cmsis_nn_bytes: RAM with CMSIS-NN, its scratch memory included, on a processor without and with vectors
-            (MVE).
+        cmsis_nn_bytes: RAM with CMSIS-NN, its scratch memory included, on a processor without and with
+            vectors (MVE).
         flash_bytes: of constants, where pointers have 32 bits; the code itself comes on top.
         instructions: kind → how many.
         by_cmsis_nn: how many of them CMSIS-NN can run.
@@ -133,7 +133,8 @@ def to_c(
         arena_limit, flash_limit: bytes that there are; None: enough.
 
     Raises:
-        UsageError: a name that C cannot include, a type that there is not, or a limit that is no number of bytes.
+        UsageError: a name that C cannot include, a type that there is not, or a limit that is no number of
+            bytes.
         UnsupportedModelError: instructions without C code, all of them listed, or more bytes than there are,
             with the tensors or weights that take them.
     """
@@ -269,6 +270,6 @@ def _notes(places: list[Arena], limit: int | None) -> tuple[str, ...]:
     most = max(place.total for place in places)
     if limit is None or most <= limit:
         return ()
-    return (f"with CMSIS-NN the arena takes up to {most:,} bytes, more than {parameter('arena_limit', limit)}",)
-
-
+    return (
+        f"with CMSIS-NN the arena takes up to {most:,} bytes, more than {parameter('arena_limit', limit)}",
+    )

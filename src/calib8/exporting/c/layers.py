@@ -133,7 +133,9 @@ def conv(unit: Unit, step: Conv) -> None:
         unit.call("conv", *arguments)
         return
     padded = any(step.pads)
-    unit.call_cmsis_nn("conv", *arguments, scratch=conv_scratch((rows, columns), source.shape[3], padded=padded))
+    unit.call_cmsis_nn(
+        "conv", *arguments, scratch=conv_scratch((rows, columns), source.shape[3], padded=padded)
+    )
 
 
 def depthwise(unit: Unit, step: DepthwiseConv) -> None:

@@ -35,7 +35,8 @@ def check_limits(
         name: of the model.
 
     Raises:
-        UnsupportedModelError: with the tensors that live at the fullest time, or the constants, largest first.
+        UnsupportedModelError: with the tensors that live at the fullest time, or the constants, largest
+            first.
     """
     arena_limit, flash_limit = limits
     flash_bytes = sum(stored.bytes for stored in unit.stored)
@@ -54,7 +55,11 @@ def check_limits(
 def _of_arena(program: Program, found: Tensors, size: int, limit: int) -> str:
     time, places = fullest(found)
     step = program.instructions[time - 1] if time else None
-    when = "as the inputs are filled" if step is None else f"while '{said(step.name)}' ({type(step).__name__}) runs"
+    when = (
+        "as the inputs are filled"
+        if step is None
+        else f"while '{said(step.name)}' ({type(step).__name__}) runs"
+    )
     parts = [(f"'{said(program.slots[place].name)}'", found.lives[place].size) for place in places]
     over = f"the arena takes {size:,} bytes, more than {parameter('arena_limit', limit)}"
     return f"{over}; most of it lives {when}: {_listed(parts)}"

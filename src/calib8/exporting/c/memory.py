@@ -1,8 +1,8 @@
 """Where the tensors of a program lie in the arena of the C code: by the time that they live.
 
-A tensor lives from the instruction that writes it (inputs: from the start) to the last that reads it (outputs: to
-the end). The result of a Reshape lies where its input does, and that of an elementwise instruction where an input
-of the same size did that nothing reads any more.
+A tensor lives from the instruction that writes it (inputs: from the start) to the last that reads it
+(outputs: to the end). The result of a Reshape lies where its input does, and that of an elementwise
+instruction where an input of the same size did that nothing reads any more.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ def arena(found: Tensors, scratch: Mapping[int, int]) -> Arena:
 def _smallest(lives: Mapping[Key, Life]) -> tuple[dict[Key, int], int]:
     """The best of some orders in which tensors are placed, tried until nothing is lost or tries are used up.
 
-    The first are placed by size, and time by time from the fullest on. Then, again and again, the tensor that lies
-    highest is placed first.
+    The first are placed by size, and time by time from the fullest on. Then, again and again, the tensor that
+    lies highest is placed first.
     """
     busy = sorted(_times(lives), key=lambda time: (-_alive(lives, time), time))
     by_size = sorted(lives, key=lambda key: -lives[key].size)
@@ -127,7 +127,7 @@ def _alive(lives: Mapping[Key, Life], time: int) -> int:
 
 
 def fullest(found: Tensors) -> tuple[int, list[int]]:
-    """When the most bytes are alive (0: as the inputs are filled), and the places of that time, largest first."""
+    """When the most bytes are alive (0: as the inputs are filled), and the places of then, largest first."""
     most = max(_times(found.lives), key=lambda time: (_alive(found.lives, time), -time))
     alive = [place for place, life in found.lives.items() if life.first <= most <= life.last]
     return most, sorted(alive, key=lambda place: (-found.lives[place].size, place))

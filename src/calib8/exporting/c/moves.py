@@ -94,7 +94,9 @@ def pad(unit: Unit, step: Pad) -> None:
     first = sum(before * own for before, own in zip(step.before, steps, strict=True))
     code, count = step.value & 0xFF, product(result.shape)
     unit.calls.append(f"memset({unit.at(step.outputs[0])}, {code}, {count});")
-    _place(unit, step, place_fields(_item(source), source.shape, (0, dense_steps(source.shape)), (first, steps)))
+    _place(
+        unit, step, place_fields(_item(source), source.shape, (0, dense_steps(source.shape)), (first, steps))
+    )
 
 
 def concat(unit: Unit, step: Concat) -> None:

@@ -5,7 +5,7 @@
                   windows of a block of channels
     average       a row of int32 sums; with vectors nothing
 
-These are upper bounds of what its ``…_get_buffer_size`` answers; the C code asks them and stops where they say more.
+Upper bounds of what its ``…_get_buffer_size`` answers; the C code asks, and stops where that is more.
 """
 
 from __future__ import annotations

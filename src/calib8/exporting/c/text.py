@@ -18,12 +18,14 @@ LABEL: Final = 28
 SAID: Final = 90
 """Signs of a name of the model in a comment, at most."""
 
-KEYWORDS: Final = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long "
-    "register restrict return short signed sizeof static struct switch typedef union unsigned void volatile "
-    "while asm bool catch class delete explicit export false friend mutable namespace new operator private "
-    "protected public template this throw true try typename using virtual main".split()
-)
+KEYWORDS: Final = frozenset({
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
+    "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return",
+    "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void",
+    "volatile", "while", "asm", "bool", "catch", "class", "delete", "explicit", "export", "false",
+    "friend", "mutable", "namespace", "new", "operator", "private", "protected", "public", "template",
+    "this", "throw", "true", "try", "typename", "using", "virtual", "main",
+})  # fmt: skip
 """Of C and C++, and the name that every program has."""
 
 Value: TypeAlias = "int | float | str | Sequence[int] | Mapping[str, Value]"
@@ -48,7 +50,7 @@ def identifier(name: str, otherwise: str) -> str:
 
 
 def prefix(stem: str) -> str:
-    """The name with which all public names of a file begin; not one that C has, nor one with a digit first."""
+    """The name with which all public names of a file begin: none that C has, none with a digit first."""
     name = re.sub(r"[^0-9A-Za-z_]+", "_", stem).strip("_")
     if not name or name[0].isdigit() or name in KEYWORDS:
         name = f"net_{name}".rstrip("_")
@@ -64,7 +66,7 @@ def unlike(name: str, taken: Iterable[str]) -> str:
 
 
 def said(name: str) -> str:
-    """A name of the model for a comment: nothing in it ends the comment, goes on in the next line or is no ASCII.
+    """A name of the model for a comment: nothing in it ends that, goes on in the next line or is no ASCII.
 
     Of names that a converter has joined by semicolons it is the first.
     """

@@ -63,7 +63,7 @@ class Unit:
         self.number, self.layer = number, f"{identifier(kind, kind)}_{number}"
         result = self.slots[step.outputs[0]]
         sizes = "x".join(map(str, result.shape)) or "one"
-        self.calls.append(f"/* {number}: {kind} \"{said(step.name)}\", {sizes} */")
+        self.calls.append(f'/* {number}: {kind} "{said(step.name)}", {sizes} */')
 
     def source(self, step: Instruction) -> Slot:
         """What an instruction reads first."""

@@ -88,7 +88,11 @@ def header(written: Written) -> str:
         "/* Bytes of flash that the constants take. */",
         f"#define {upper}_CONSTANT_BYTES {written.flash_bytes}",
         "",
-        *(line for side, border, function in written.ports() for line in _port(written, side, border, function)),
+        *(
+            line
+            for side, border, function in written.ports()
+            for line in _port(written, side, border, function)
+        ),
         "/* Computes the outputs of the inputs, which it may overwrite: fill them before every run. 0: done;",
         " * anything else: the arena is not aligned, or CMSIS-NN refused a layer. */",
         f"int {written.name}_run(void* arena);",
@@ -162,8 +166,8 @@ def _banner(written: Written) -> str:
     return "\n".join([
         f"/* {written.name}: made by calib8 from {said(written.model)}; not to be edited.",
         " *",
-        f" * {len(program.instructions)} instructions of the rounding profile {program.profile}, whole numbers only.",
-        f" * Flash: {written.flash_bytes} bytes of constants. RAM: {written.arenas[0].total} bytes, the arena.",
+        f" * {len(program.instructions)} instructions, rounding profile {program.profile}.",
+        f" * Flash: {written.flash_bytes} bytes of constants. RAM: {written.arenas[0].total} bytes of arena.",
         " * With CALIB8_CMSIS_NN defined, CMSIS-NN runs what it computes to the same bits. */",
         "",
     ])  # fmt: skip
