@@ -129,12 +129,9 @@ def dequantize(unit: Unit, step: Dequantize) -> None:
         layer = unit.describe("dequantize", fields, step.name)
         unit.call("dequantize", layer, unit.at(step.inputs[0]), unit.at(step.outputs[0]))
         return
-    if step.axes != tuple(range(len(step.axes))):
-        raise NoFormError("it turns the axes of sums")
-    channels = source.shape[-1] if source.shape else 1
     sums: dict[str, Value] = {
-        "rows": int(np.prod(source.shape)) // channels,
-        "channels": channels,
+        "walk": _walk(source.shape, step.axes),
+        "channels": source.shape[-1] if source.shape else 1,
         "per_channel": int(source.scales.size > 1),
         "scale": unit.keep("scale", source.scales.astype(np.float32), step.name),
     }

@@ -47,7 +47,7 @@ KERNELS: Final[Mapping[str, tuple[str, ...]]] = {
     "walk": (),
     "quantize": ("walk",),
     "dequantize": ("walk",),
-    "dequantize_sums": (),
+    "dequantize_sums": ("walk",),
     "flip": (),
 }
 """Name of a text → the texts that stand before it; in the order of the file."""

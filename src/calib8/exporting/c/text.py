@@ -96,7 +96,8 @@ def array(name: str, values: npt.NDArray[Any]) -> str:
 def _filled(texts: Sequence[str]) -> str:
     """Lines of numbers, as many in each as fit."""
     lines: list[str] = []
-    line, length = [], 0
+    line: list[str] = []
+    length = 0
     for text in texts:
         if line and length + len(text) + 2 > LINE - 2:
             lines.append(f"  {', '.join(line)},")
@@ -126,7 +127,7 @@ def _value(value: Value) -> str:
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'.{field} = {_value(part)}' for field, part in value.items())}}}"
     if isinstance(value, Sequence):
-        return f"{{{', '.join(map(number, value))}}}"
+        return f"{{{', '.join(number(one) for one in value)}}}"
     return number(value)
 
 

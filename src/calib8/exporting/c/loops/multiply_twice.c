@@ -1,5 +1,5 @@
-/* x * multiplier * 2^(shift - 31), rounded twice: the doubled high half of the product, then what the shift to
- * the right leaves; ties away from zero. */
+/* x * multiplier * 2^(shift - 31), rounded twice: the doubled high half of the product, then what the shift
+ * to the right leaves; ties away from zero. */
 static int32_t multiply_twice(int32_t x, int32_t multiplier, int32_t shift) {
   const int32_t right = shift > 0 ? 0 : -shift;
   int32_t high, mask, rest;
