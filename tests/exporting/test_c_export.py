@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 import test_tflite_instructions as instructions
 import test_tflite_layers as layers
-from c_runs import SANITIZERS, Network, called, run_natively
+from c_runs import SANITIZERS, WARNINGS, Network, called, run_natively
 from example_programs import EXAMPLES, chain, codes, plain, single
 from exported import random_feeds
 
@@ -219,6 +219,21 @@ def test_a_header_is_c_plus_plus_too(tmp_path: Path) -> None:
     (tmp_path / "net.h").write_text(exported.header)
     (tmp_path / "a.cc").write_text('#include "net.h"\n#include "net.h"\nint size = NET_ARENA_BYTES;\n')
     called([needed_program("g++", "clang++"), "-Wall", "-Wextra", "-Werror", "-c", "a.cc"], tmp_path)
+
+
+def test_the_example_of_the_page_compiles(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "microcontrollers.md").read_text()
+    program = lower(load_model(clean("classifier", "tflite")), profile="tflite")
+    exported = to_c(program, "net", inputs="int8", outputs="int8")
+    (tmp_path / "net.h").write_text(exported.header)
+    (tmp_path / "net.c").write_text(exported.source)
+    example = page.split("```c\n")[1].split("```")[0]
+    (tmp_path / "example.c").write_text(
+        f"{example}\nint main(void) {{ return classify(net_input(memory.bytes)) < 0; }}\n"
+    )
+    compiler = needed_program("gcc", "clang")
+    called([compiler, *WARNINGS, *SANITIZERS, "example.c", "net.c", "-o", "example"], tmp_path)
+    called([str(tmp_path / "example")], tmp_path)
 
 
 def test_the_same_program_gives_the_same_bytes() -> None:

@@ -62,7 +62,8 @@ def tensors(program: Program) -> Tensors:
     first = dict.fromkeys(root, 0)
     end = {slot: last.get(slot, 0) for slot in root}
     for number, step in enumerate(program.instructions, start=1):
-        if isinstance(step, op.Constant):
+        constant = isinstance(step, op.Reshape) and step.inputs[0] not in root
+        if constant or isinstance(step, op.Constant):
             continue
         for slot in step.outputs:
             place = _shared(program, step, number, root, end)

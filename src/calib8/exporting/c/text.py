@@ -28,7 +28,7 @@ KEYWORDS: Final = frozenset({
 })  # fmt: skip
 """Of C and C++, and the name that every program has."""
 
-Value: TypeAlias = "int | float | str | Sequence[int] | Mapping[str, Value]"
+Value: TypeAlias = "int | float | str | list[int] | Mapping[str, Value]"
 """Of a field: a whole number, a float32 number, a name, a list of numbers, a structure."""
 
 TYPES: Final[Mapping[str, str]] = {
@@ -126,7 +126,7 @@ def _value(value: Value) -> str:
         return value
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'.{field} = {_value(part)}' for field, part in value.items())}}}"
-    if isinstance(value, Sequence):
+    if isinstance(value, list):
         return f"{{{', '.join(number(one) for one in value)}}}"
     return number(value)
 
@@ -137,7 +137,7 @@ def structure_bytes(fields: Mapping[str, Value]) -> int:
     for value in fields.values():
         if isinstance(value, Mapping):
             total += structure_bytes(value)
-        elif isinstance(value, Sequence) and not isinstance(value, str):
+        elif isinstance(value, list):
             total += 4 * len(value)
         else:
             total += 8 if isinstance(value, int) and abs(value) >= 1 << 31 else 4
