@@ -21,7 +21,7 @@ from calib8.exporting.c.text import prefix
 from calib8.exporting.c.unit import Unit
 from calib8.exporting.c.write import Written, header, source
 from calib8.exporting.tflite.signed import signed_program
-from calib8.parameters import either, one_of, parameter
+from calib8.parameters import one_of, parameter
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program
@@ -218,7 +218,7 @@ def _refusal(name: str, program: Program, problems: list[tuple[str, str]]) -> Un
     parts = "1 part has" if len(problems) == 1 else f"{len(problems)} parts have"
     cure = "Leave them out of the model, or compile it for a processor on which calib8's engine runs"
     if program.profile == "onnx":
-        asked = either("profile='tflite'", "--profile tflite")
+        asked = parameter("profile", "tflite")
         cure = f"Write it of the ONNX model with {asked}: this program rounds in float32"
     return UnsupportedModelError(name, f"{parts} no form in C: {'; '.join(listed)}", cure)
 
