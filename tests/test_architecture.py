@@ -18,6 +18,7 @@ ROOMS = (
         "ops",
         "qparams",
         "coded_array",
+        "arena",
         "fixedpoint",
         "tensors",
         "progress",

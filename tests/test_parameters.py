@@ -28,6 +28,7 @@ NAMING = ("parameter", "entry", "entries", "flag_of", "check_positive")
 
 PASSED_ON = {
     "data/framing.py",  # any field of a framing
+    "exporting/c/export.py",  # inputs and outputs, then both limits, one after the other
     "exporting/tflite/export.py",  # inputs and outputs, one after the other
     "progress/__init__.py",  # that of who checks a count
     "repair/wanted.py",  # effort or repair, whichever was given

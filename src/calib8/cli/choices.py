@@ -19,7 +19,7 @@ TABLE_FORMATS: Final = (
 )  # fmt: skip
 TYPES: Final = ("uint8", "int8", "int8-symmetric")
 BENCHMARKED: Final = ("calib8", "onnxruntime", "openvino", "litert")
-FORMS: Final = ("tflite", "qoperator", "program", "epcontext", "tmfile")
+FORMS: Final = ("tflite", "qoperator", "program", "epcontext", "tmfile", "c")
 BORDER_TYPES: Final = ("float32", "int8", "uint8")
 JUDGES: Final = ("onnxruntime", "calib8")
 

@@ -26,6 +26,7 @@ from calib8.parameters import on_command_line
 if TYPE_CHECKING:
     from calib8.delivery.epcontext import EpContextExport
     from calib8.delivery.exporting import Export
+    from calib8.exporting.c.export import CExport
     from calib8.exporting.qoperator import QOperatorReport
     from calib8.exporting.tflite.export import TfliteExport
     from calib8.program.program import Program
@@ -57,13 +58,19 @@ ToOption = Annotated[
         "--to",
         metavar="FORM",
         show_default=False,
-        help="What to write: tflite, qoperator, program, epcontext or tmfile.",
+        help="What to write: tflite, qoperator, program, epcontext, tmfile or c.",
         rich_help_panel=EXPORTING,
         autocompletion=completed("--to", FORMS),
     ),
 ]
-_INPUTS_HELP = "Type of the inputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
-_OUTPUTS_HELP = "Type of the outputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
+_INPUTS_HELP = (
+    "Type of the inputs of a TFLite model or C code: float32, int8 or uint8. Default: as in the model."
+)
+_OUTPUTS_HELP = (
+    "Type of the outputs of a TFLite model or C code: float32, int8 or uint8. Default: as in the model."
+)
+_ARENA_HELP = "Of C code: RAM that there is. What does not fit is refused, with the tensors that take most."
+_FLASH_HELP = "Of C code: flash that there is for constants. What does not fit is refused, with its weights."
 
 _PLAN_BESIDE_HELP = "Write the plans of an epcontext model into files beside it."
 
@@ -79,6 +86,8 @@ class ExportOptions:
     integer_only: Annotated[bool, option(EXPORTING, "--integer-only", None, INTEGER_ONLY_HELP)] = False
     fix: FixModelOption = None
     plan_beside: Annotated[bool, option(EXPORTING, "--plan-beside", None, _PLAN_BESIDE_HELP)] = False
+    arena_limit: Annotated[int | None, option(EXPORTING, "--arena-limit", "BYTES", _ARENA_HELP)] = None
+    flash_limit: Annotated[int | None, option(EXPORTING, "--flash-limit", "BYTES", _FLASH_HELP)] = None
 
 
 def export(
@@ -110,6 +119,8 @@ def export(
             integer_only=exporting.integer_only,
             fix=fixed_values(exporting.fix),
             plan_beside=exporting.plan_beside,
+            arena_limit=exporting.arena_limit,
+            flash_limit=exporting.flash_limit,
         )
     sizes = {"model": model_bytes_on_disk(model), "output": found.bytes}
     terminal.say(f"{output}  {decimal(sizes['output'])} ({decimal(sizes['model'])} as {model.name})")
@@ -133,6 +144,8 @@ def _told(found: Export) -> tuple[list[str], dict[str, Any]]:
         return _of_tmfile(found.tmfile, found.operators)
     if found.epcontext is not None:
         return _of_plans(found.epcontext)
+    if found.c is not None:
+        return _of_c(found.c)
     assert found.program is not None
     return _of_program(found.program)
 
@@ -192,6 +205,27 @@ def _of_plans(result: EpContextExport) -> tuple[list[str], dict[str, Any]]:
         "plan_bytes": result.plan_bytes,
         "float_nodes": list(result.float_nodes),
         "free_batch": result.free_batch,
+    }
+
+
+def _of_c(result: CExport) -> tuple[list[str], dict[str, Any]]:
+    scalar, vector = result.cmsis_nn_bytes
+    lines = [
+        f"{count(sum(result.instructions.values()), 'instruction')}, "
+        f"{result.by_cmsis_nn} of them by CMSIS-NN where CALIB8_CMSIS_NN is defined",
+        f"flash {result.flash_bytes:,} bytes of constants, RAM {result.arena_bytes:,} bytes of arena",
+    ]
+    if result.by_cmsis_nn:
+        lines.append(f"with CMSIS-NN RAM {scalar:,} bytes, on a processor with vectors (MVE) {vector:,}")
+    return lines, {
+        "name": result.name,
+        "instructions": dict(result.instructions),
+        "by_cmsis_nn": result.by_cmsis_nn,
+        "flash": result.flash_bytes,
+        "arena": result.arena_bytes,
+        "arena_with_cmsis_nn": scalar,
+        "arena_with_cmsis_nn_and_mve": vector,
+        "notes": list(result.notes),
     }
 
 

@@ -16,6 +16,8 @@ from calib8.delivery.epcontext import EpContextExport, write_epcontext
 from calib8.delivery.fixed import fixed_graph, fixed_source
 from calib8.delivery.tmfile_export import operators, tmfile_of
 from calib8.errors import ModelError, UsageError
+from calib8.exporting.c.export import CExport, to_c
+from calib8.exporting.c.files import write_c
 from calib8.exporting.qoperator import QOperatorReport, to_qoperator
 from calib8.exporting.tflite.export import TfliteExport, to_tflite
 from calib8.files import TMFILE, checked_path
@@ -42,18 +44,19 @@ Shapes = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """What ``export`` wrote; one of ``tflite`` … ``epcontext`` is not None.
+    """What ``export`` wrote; one of ``tflite`` … ``c`` is not None.
 
     Attributes:
         model: path of the model.
-        output: the file.
+        output: the file; of C the .c file, with the .h file beside it.
         to: its form, a key of ``FORMS``.
-        bytes: its size.
+        bytes: its size; of C that of both files.
         tflite: the TFLite graph, and what had to be done for it.
         qoperator: what became of the nodes of the graph.
         program: the integer program.
         tmfile: the Tengine graph, in codes or float.
         epcontext: the plans in an ONNX file.
+        c: the C code, and the RAM and flash that it takes.
         notes: what is not kept exactly, what costs more than it should, and free sizes that were taken from a
             TFLite file.
     """
@@ -67,12 +70,14 @@ class Export:
     program: Program | None = None
     tmfile: Graph | None = None
     epcontext: EpContextExport | None = None
+    c: CExport | None = None
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line: which file, its form, how large."""
         number = sum(self.operators.values())
-        noun = "operators" if self.program is None and self.epcontext is None else "instructions"
+        others = (self.program, self.epcontext, self.c)
+        noun = "operators" if all(one is None for one in others) else "instructions"
         return f"<Export: {str(self.output)!r}, {self.to}, {number} {noun}, {self.bytes:,} bytes>"
 
     def _repr_html_(self) -> str:
@@ -93,6 +98,8 @@ class Export:
             return operators(self.tmfile)
         if self.epcontext is not None:
             return self.epcontext.instructions
+        if self.c is not None:
+            return self.c.instructions
         return {} if self.program is None else summary(self.program).instructions
 
 
@@ -106,6 +113,8 @@ class _Asked(NamedTuple):
     integer_only: bool
     fix: Mapping[str, Any] | None
     plan_beside: bool
+    arena_limit: int | None
+    flash_limit: int | None
 
 
 @checks_types
@@ -121,6 +130,8 @@ def export(
     integer_only: bool = False,
     fix: Mapping[str, Any] | None = None,
     plan_beside: bool = False,
+    arena_limit: int | None = None,
+    flash_limit: int | None = None,
 ) -> Export:
     """Writes a quantized model in the form of another runtime.
 
@@ -129,20 +140,23 @@ def export(
             a float or quantized .onnx file.
         output: where to; the name ends as ``FORMS`` says.
         to: ``tflite``, ``qoperator`` (operators of ONNX on codes), ``program``, ``epcontext`` (plans
-            in an ONNX file, for calib8's provider in ONNX Runtime) or ``tmfile`` (Tengine: int8 of an int8
-            model whose zero points are 0, float of a float one).
-        inputs, outputs: type of what a TFLite model is fed and gives back: float32, int8 or uint8. None: as
-            in the model.
-        shapes: of a TFLite model, program, plan or tmfile: input name → sizes, where the model leaves them
-            open.
-        profile, integer_only: of a program or plan, see ``calib8.InferenceSession``.
+            in an ONNX file, for calib8's provider in ONNX Runtime), ``tmfile`` (Tengine: int8 of an int8
+            model whose zero points are 0, float of a float one) or ``c`` (C99 for microcontrollers: a .c
+            file and, beside it, a .h file of the same name).
+        inputs, outputs: type of what a TFLite model or C code is fed and gives back: float32, int8 or uint8.
+            None: as in the model.
+        shapes: of all but ``qoperator``: input name → sizes, where the model leaves them open.
+        profile, integer_only: of a program or plan, see ``calib8.InferenceSession``; of C the profile is
+            ``tflite`` (None) or ``single``.
         fix: of an ONNX model: input name → the value that it always has; what is written has no such input.
         plan_beside: of ``epcontext``: plans lie in files beside the model, such as NAME.c8, and are mapped
             into memory; else they lie in it.
+        arena_limit, flash_limit: of C: bytes of RAM and, for constants, of flash that there are.
 
     Raises:
         UsageError: options that do not fit the form or each other.
-        ModelError: the model cannot be read, or something in it has no such form; all of it is listed.
+        ModelError: the model cannot be read, or something in it has no such form; all of it is listed. Or
+            the C code takes more bytes than there are; what takes them is listed.
         OutputError: the file cannot be written; an old one stays intact.
     """
     form = FORMS.get(to) if isinstance(to, str) else None
@@ -150,13 +164,14 @@ def export(
         raise UsageError(parameter("to", to), "unknown form", one_of(to, FORMS))
     path, place = checked_path(model, "model"), checked_path(output, "output")
     check_destination(place, path)
-    asked = _Asked(inputs, outputs, shapes, profile, integer_only, fix, plan_beside)
+    limits = (arena_limit, flash_limit)
+    asked = _Asked(inputs, outputs, shapes, profile, integer_only, fix, plan_beside, *limits)
     _check_suffix(place, to, form)
     _check_fits(asked, to, form)
     refuse_plan(path)
     found = form.write(path, place, asked)
     notes = (*found.notes, *notes_on_sizes(path, shapes))
-    return replace(found, bytes=place.stat().st_size, notes=notes)
+    return replace(found, bytes=found.bytes or place.stat().st_size, notes=notes)
 
 
 def _to_tflite(model: Path, output: Path, asked: _Asked) -> Export:
@@ -229,6 +244,26 @@ def _to_epcontext(model: Path, output: Path, asked: _Asked) -> Export:
     return Export(str(model), output, "epcontext", 0, epcontext=found, notes=found.notes)
 
 
+def _to_c(model: Path, output: Path, asked: _Asked) -> Export:
+    session = InferenceSession(
+        fixed_source(model, asked.fix),
+        runtime="reference",
+        profile=asked.profile or (None if is_program_file(model) else "tflite"),
+        shapes=asked.shapes,
+    )
+    found = to_c(
+        session.program,
+        output.stem,
+        name=str(model),
+        inputs=asked.inputs,
+        outputs=asked.outputs,
+        arena_limit=asked.arena_limit,
+        flash_limit=asked.flash_limit,
+    )
+    size = write_c(found, output)
+    return Export(str(model), output, "c", size, c=found, notes=found.notes)
+
+
 @dataclass(frozen=True)
 class Form:
     """A form that a model can be exported to.
@@ -250,6 +285,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "tmfile": Form(_to_tmfile, TMFILE, ("shapes", "fix")),
     "program": Form(_to_program, ".c8p", ("shapes", "profile", "integer_only", "fix")),
     "epcontext": Form(_to_epcontext, ".onnx", ("shapes", "profile", "integer_only", "fix", "plan_beside")),
+    "c": Form(_to_c, ".c", ("inputs", "outputs", "shapes", "profile", "fix", "arena_limit", "flash_limit")),
 }
 """Value of ``to`` → how it is written."""
 
@@ -270,6 +306,8 @@ def _check_fits(asked: _Asked, to: str, form: Form) -> None:
         "integer_only": parameter("integer_only"),
         "fix": parameter("fix"),
         "plan_beside": parameter("plan_beside"),
+        "arena_limit": parameter("arena_limit"),
+        "flash_limit": parameter("flash_limit"),
     }
     for name, value in asked._asdict().items():
         if value and name not in form.options:

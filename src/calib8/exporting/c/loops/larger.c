@@ -1,0 +1,9 @@
+/* The larger of two codes. */
+static int32_t larger_code(const void* rule, int32_t a, int32_t b) {
+  (void)rule;
+  return a > b ? a : b;
+}
+
+static void larger(const struct pair* l, const int8_t* a, const int8_t* b, int8_t* output) {
+  each_pair(l, a, b, output, larger_code, NULL);
+}
