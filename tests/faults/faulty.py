@@ -1,7 +1,7 @@
-"""Commands that are disturbed while they write: what they are given, how they are disturbed, what must be true.
+"""Commands that are disturbed while they write: what they are given, how, and what must be true.
 
-``failing.c`` counts the calls by which a command changes files of its folder, and kills it at one of them, sends
-it a signal, or lets the disk be full from there on.
+``failing.c`` counts the calls by which a command changes files of its folder, and kills it at one of them,
+sends it a signal, or lets the disk be full from there on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import onnx
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "cli"), str(Path(__file__).parents[1])]
 
-from tiny_models import cnn
+from tiny_models import cnn  # noqa: E402 - what tests share lies in a folder of theirs
 
 HERE: Final = Path(__file__).parent
 OLD: Final = b"what was there before"
@@ -65,7 +65,8 @@ CASES: Final = {
         {"t.json": True, "s.stats": True},
     ),
     "tune": Case(
-        "tune {given}/net.onnx --data {given}/data.npz --min-sqnr 20 --effort fast --threads 1 -o {out}/q.onnx",
+        "tune {given}/net.onnx --data {given}/data.npz --min-sqnr 20 --effort fast --threads 1 "
+        "-o {out}/q.onnx",
         {"q.onnx": True},
         replaces=False,
     ),
