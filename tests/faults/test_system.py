@@ -1,4 +1,4 @@
-"""What the system refuses: open files, memory, space, folders; odd names; files replaced while they are read."""
+"""What the system refuses: files, memory, space, folders; odd names; sources replaced while they are read."""
 
 from __future__ import annotations
 
