@@ -218,8 +218,7 @@ def openvino(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
         path = Path(folder) / "net.onnx"
         onnx.save(proto, path)
         session = open_in_runtime(path, "openvino", threads=1)
-        outputs: list[Array] = session.run(None, dict(feeds))
-        return outputs
+        return session.run(dict(feeds))
 
 
 def litert_pair(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[Array, Array]:

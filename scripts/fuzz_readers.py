@@ -332,9 +332,14 @@ def _tflite(path: Path) -> object:
 
 def _tmfile(path: Path) -> object:
     from calib8.model.from_tmfile.translate import float_model
+    from calib8.program.lower_tmfile.lower import lower_tmfile
     from calib8.tmfile.read import parse
 
-    return float_model(parse(path.read_bytes(), path.name), path.name)
+    graph = parse(path.read_bytes(), path.name)
+    for make in (float_model, lower_tmfile):
+        with contextlib.suppress(Calib8Error):  # it is of the other kind, or has no such form
+            make(graph, path.name)
+    return graph
 
 
 def _table(name: str) -> Callable[[Path], object]:

@@ -125,6 +125,19 @@ def check_file(path: str | os.PathLike[str], cure: str, error: type[Calib8Error]
     raise error(name, "no such file", cure)
 
 
+def library_path(path: str | os.PathLike[str]) -> str:
+    """The path of a model as libraries in C++ take it: UTF-8, whatever the locale.
+
+    Raises:
+        ModelError: its bytes are no UTF-8.
+    """
+    try:
+        return os.fsencode(path).decode()
+    except UnicodeDecodeError as error:
+        problem = "has a name that is not UTF-8, under which onnx and the runtimes open nothing"
+        raise ModelError(os.fspath(path), problem, "Rename the file or its folder") from error
+
+
 def check_model_file(path: str | os.PathLike[str], cure: str) -> None:
     """``check_file`` for a model, program or plan.
 
