@@ -4,7 +4,7 @@
     python scripts/differential.py --seconds 600 --peers onnxruntime,unoptimized,openvino,litert
 
 A graph is a small QDQ network of random operators, scales and zero points. calib8's engine runs it with the
-rounding of the peer (``onnx``; ``tflite`` for LiteRT, which runs it as a TFLite file), and outputs are compared:
+rounding of the peer (``onnx``; ``tflite`` for LiteRT, which runs it as a TFLite file):
 
     same        every code
     one apart   some codes are one apart, as where an exact value lies between two codes

@@ -17,7 +17,6 @@ from faulty import CASES, Faults, emptied, leftovers, limited, make_given, one_e
 from tiny_models import cnn
 
 from calib8.demo import MODEL_PATH
-from calib8.files import atomic_output, remove_leftovers
 
 CALIB8 = [sys.executable, "-m", "calib8"]
 
@@ -40,34 +39,6 @@ def test_few_open_files(field: Field, name: str, files: int) -> None:
     done = run(CASES[name].command(field.given, field.out), before=limited(resource.RLIMIT_NOFILE, files))
     assert done.returncode == 0 or "too many files are open" in done.stderr, done.stderr
     assert "unexpected" not in done.stderr and "Traceback" not in done.stderr
-
-
-REFUSED = """
-import errno, sys
-import calib8.delivery.compiling
-def refused(*a, **k): raise {error}
-calib8.delivery.compiling.compile = refused
-import calib8.cli.compile
-from calib8.cli import main
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        ("MemoryError()", "error: memory: there is not enough of it. Free some"),
-        ("RuntimeError('std::bad_alloc')", "error: memory: there is not enough of it. Free some"),
-        ("OSError(errno.ENOMEM, 'Cannot allocate memory')", "error: memory: there is not enough of it."),
-        ("OSError(errno.EMFILE, 'Too many', 'a.onnx')", "error: a.onnx: too many files are open. Raise"),
-        ("OSError(errno.ENOSPC, 'No space left', 'a')", "error: a: cannot be written (No space left)."),
-        ('RuntimeError("can\'t start new thread")', "error: threads: the system starts no more of them."),
-    ],
-)
-def test_refusals_are_one_line(field: Field, error: str, told: str) -> None:
-    words = CASES["compile"].command(field.given, field.out)[3:]
-    done = run([sys.executable, "-c", REFUSED.format(error=error), *words])
-    assert one_error(done).startswith(told), done.stderr
 
 
 def test_little_memory(field: Field) -> None:
@@ -103,15 +74,6 @@ def test_two_searches_in_one_folder(field: Field) -> None:
     emptied(field.out)
     wanted = whole(CASES["tune"], field.given, field.out)
     assert two_at_once(field, CASES["tune"], wanted, "another run is searching in it") >= 1
-
-
-def test_a_file_that_is_being_written_is_no_leftover(tmp_path: Path) -> None:
-    (tmp_path / ".out.abcdefgh").write_bytes(b"of a run that was killed")
-    with atomic_output(tmp_path / "out") as temporary:
-        remove_leftovers(tmp_path / "out")
-        assert {path.name for path in tmp_path.iterdir()} == {temporary.name}
-        temporary.write_bytes(b"whole")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_the_longest_name_that_a_file_can_have(field: Field) -> None:
