@@ -12,7 +12,7 @@ rounding of the peer (``onnx``; ``tflite`` for LiteRT, which runs it as a TFLite
     refused     the peer or the export has no form of the graph
 
 Any difference from the engine to NumPy's reference, or to LiteRT's reference kernels, is a fault. The others
-round otherwise where ONNX does not say how; docs/conformance.md says why, and how often.
+round otherwise where ONNX does not say how; docs/numerics.md, section 5, says where and why.
 """
 
 from __future__ import annotations

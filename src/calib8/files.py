@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import secrets
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -283,7 +282,7 @@ def _held_temporary(target: Path, made: list[int | Path]) -> Path:
         made: gets the name before the file is there, and the descriptor: whatever interrupts, both are known.
     """
     while True:
-        temporary = target.with_name(f"{_beginning(target)}{secrets.token_hex(4)}")
+        temporary = target.with_name(f"{_beginning(target)}{os.urandom(4).hex()}")
         made[:] = [temporary]
         try:
             handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

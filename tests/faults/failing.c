@@ -74,7 +74,7 @@ static int fails(int takes) {
 #define OPENED(name, base, ...)                                                                              \
   do {                                                                                                       \
     unsigned mode = 0;                                                                                       \
-    if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) {                                                                     \
+    if ((flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE) {                                             \
       va_list more;                                                                                          \
       va_start(more, flags);                                                                                 \
       mode = va_arg(more, unsigned);                                                                         \
