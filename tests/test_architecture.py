@@ -10,7 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "calib8"
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
-    {"parameters"},
+    {"parameters", "signals"},
     {"addresses", "errors", "number_texts", "type_texts"},
     {
         "files",

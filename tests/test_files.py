@@ -242,3 +242,12 @@ def test_leftovers_lie_beside_the_file_that_a_link_leads_to(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe")
     remove_leftovers(tmp_path / "pipe")
     assert (tmp_path / "pipe").exists()
+
+
+def test_a_file_that_is_being_written_is_no_leftover(tmp_path: Path) -> None:
+    (tmp_path / ".out.abcdefgh").write_bytes(b"of a run that was killed")
+    with atomic_output(tmp_path / "out") as temporary:
+        remove_leftovers(tmp_path / "out")
+        assert {path.name for path in tmp_path.iterdir()} == {temporary.name}
+        temporary.write_bytes(b"whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

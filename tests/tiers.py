@@ -46,6 +46,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "docs": ("pages",),
     "engine": ("arena", "compose", "fuse", "layout", "native_engine", "scalars", "softmax", "steps"),
     "exporting": ("qoperator",),
+    "faults": ("refused",),
     "formats": ("table_ncnn", "table_tensorrt", "tables"),
     "model": ("error_names", "graph", "layer", "metadata", "runtime", "save", "taps"),
     "ops": ("ops_table", "written_once"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
@@ -29,6 +30,12 @@ OTHER_FILES: Final = frozenset({
     ".trt", ".txt", ".uff", ".xml", ".yaml", ".yml", ".zip",
 })  # fmt: skip
 """Suffixes of other kinds of models, of weights, data and texts."""
+
+_LONGEST_NAME: Final = 255
+"""Bytes of a file's name that file systems take."""
+
+_MARK: Final = re.compile(r"[a-z0-9_]{8}")
+"""What a temporary name ends with."""
 
 _OWN_STREAMS: Final = (1, 2)
 """Descriptors of standard output and standard error."""
@@ -115,6 +122,19 @@ def check_file(path: str | os.PathLike[str], cure: str, error: type[Calib8Error]
         raise error(name, f"is a {_kind(os.stat(path).st_mode)}, no file", cure)  # noqa: PTH116
     check_address(path, error)
     raise error(name, "no such file", cure)
+
+
+def library_path(path: str | os.PathLike[str]) -> str:
+    """The path of a model as libraries in C++ take it: UTF-8, whatever the locale.
+
+    Raises:
+        ModelError: its bytes are no UTF-8.
+    """
+    try:
+        return os.fsencode(path).decode()
+    except UnicodeDecodeError as error:
+        problem = "has a name that is not UTF-8, under which onnx and the runtimes open nothing"
+        raise ModelError(os.fspath(path), problem, "Rename the file or its folder") from error
 
 
 def check_model_file(path: str | os.PathLike[str], cure: str) -> None:
@@ -238,20 +258,59 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
         OutputError: no path to a file, the folder is missing, not writable, or the disk is full.
     """
     target, subject = output_file(path), os.fspath(path)
+    made: list[int | Path] = []
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
-        os.close(handle)
-    except (OSError, ValueError) as error:
-        raise _cannot_write(subject, error) from error
-    temporary = Path(name)
-    try:
+        temporary = _held_temporary(target, made)
         yield temporary
         temporary.chmod(_mode(target))
         temporary.replace(target)
     except OSError as error:
         raise _cannot_write(subject, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        for one in made:
+            if isinstance(one, int):
+                os.close(one)
+            else:
+                one.unlink(missing_ok=True)
+
+
+def _held_temporary(target: Path, made: list[int | Path]) -> Path:
+    """A new file beside another one, locked, so that nobody takes it for a leftover.
+
+    Args:
+        target: the other one.
+        made: gets the name before the file is there, and the descriptor: whatever interrupts, both are known.
+    """
+    while True:
+        temporary = target.with_name(f"{_beginning(target)}{os.urandom(4).hex()}")
+        made[:] = [temporary]
+        try:
+            handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            made.clear()
+            continue
+        made.append(handle)
+        if _locked(handle) and os.path.exists(temporary):  # noqa: PTH110
+            return temporary
+        made.remove(handle)  # it was taken for a leftover just now
+        os.close(handle)
+
+
+def _locked(handle: int) -> bool:
+    """Locks an open file, unless another process has; the system lets go of locks when a process ends."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
+
+
+def _beginning(target: Path) -> str:
+    """What temporary names beside a file begin with; as long as there is room for."""
+    name = os.fsencode(target.name)[: _LONGEST_NAME - len("..12345678")]
+    return f".{os.fsdecode(name)}."
 
 
 def _mode(target: Path) -> int:
@@ -265,14 +324,27 @@ def _mode(target: Path) -> int:
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Removes the temporary files that killed processes left beside ``path`` while they wrote it.
 
-    Nothing else may be writing ``path`` at the time.
+    Those that another process is writing now stay.
     """
     with suppress(OSError, OutputError):
         target = output_file(path)
-        pattern = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}")
+        beginning = _beginning(target)
         for file in target.parent.iterdir():
-            if pattern.fullmatch(file.name):
+            left = file.name.startswith(beginning) and _MARK.fullmatch(file.name[len(beginning) :])
+            if left and not _is_held(file):
                 file.unlink(missing_ok=True)
+
+
+def _is_held(file: Path) -> bool:
+    """Whether a process is writing it now."""
+    try:
+        handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return True  # gone, or nothing that was left by a write
+    try:
+        return not _locked(handle)
+    finally:
+        os.close(handle)
 
 
 def _is_path(value: object) -> bool:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calib8 import __main__ as beginning
-from calib8.cli.commands import INTERRUPTED, print_interrupted
+from calib8.cli.commands import print_interrupted
+from calib8.signals import INTERRUPTED
 
 ENTRIES = {
     "python -m calib8": "import runpy; runpy.run_module('calib8', run_name='__main__', alter_sys=True)",
@@ -43,9 +43,9 @@ def test_ctrl_c_during_an_import(
     entry: str, module: str, raised: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ended = run(entry, module, raised)
-    print_interrupted()
+    print_interrupted(KeyboardInterrupt())
     assert ended.stderr == capsys.readouterr().err
-    assert ended.returncode == INTERRUPTED == beginning.INTERRUPTED
+    assert ended.returncode == INTERRUPTED
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

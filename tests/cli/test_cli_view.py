@@ -70,7 +70,7 @@ def test_it_ends_at_ctrl_c_with_a_word(reports: Path) -> None:
 def test_it_ends_at_a_signal_to_terminate(reports: Path) -> None:
     with running(reports) as (process, _):
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == -signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
 
 
 def test_a_browser_that_is_half_way_through_a_question_does_not_hold_it(reports: Path) -> None:

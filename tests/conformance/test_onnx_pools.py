@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from fused_cases import CASES, Array, Case, cases, kernel, nhwc, run_onnx
+from qdq_nets import Net, lowered, runtime_outputs
 
+from calib8.model.runtime import as_written, open_session
 from calib8.program.expressions import Attributes
 from calib8.program.instructions import AveragePool, MaxPool, Mean, ResizeLinear, ResizeNearest, Softmax
 from calib8.program.ops import pools, resize, softmax
+from calib8.program.reference.executor import run_program
 from calib8.program.rounding.pools import average_rule, mean_rule
 from calib8.program.rounding.resize import linear_axis, nearest_indices
 from calib8.program.rounding.softmax import softmax_rule
@@ -184,3 +187,25 @@ def test_resize_linear(same: bool) -> None:
         step = ResizeLinear("r", (0,), (1,), rows, columns)
         result = kernel(case, resize.resize_linear, step, nhwc(data), expected.shape)
         assert np.array_equal(result, expected), (mode, scales)
+
+
+def test_means_on_a_tie_are_where_onnxruntime_differs_from_itself() -> None:
+    """Pad → AveragePool → Relu in its fused kernel, which calib8 follows, and in its float kernel."""
+    net = Net(0)
+    x = net.coded("x", 0.05, 120)
+    amounts = net.constant([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+    padded = net.op(f"Pad ({x}, {amounts}, {net.constant(0.0)})")
+    mean = net.op(f"AveragePool <kernel_shape = [3, 3]> ({padded})")
+    y = net.quantize(net.op(f"Relu ({mean})"), 0.02, 0)
+    proto = net.proto("float[1,3,32,32] x", f"uint8 {y}")
+    feeds = {"x": np.random.default_rng(0).normal(0, 2, (1, 3, 32, 32)).astype(np.float32)}
+    [fused] = runtime_outputs(proto, feeds)
+    [mine] = run_program(lowered(proto), feeds)
+    np.testing.assert_array_equal(mine, fused)
+    [alone] = open_session(proto.SerializeToString(), threads=1, configure=as_written).run(feeds)
+    codes = np.clip(np.rint(feeds["x"] / np.float32(0.05)) + 120, 0, 255).astype(np.int64) - 120
+    places = np.pad(codes, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    sums = np.lib.stride_tricks.sliding_window_view(places, (3, 3), axis=(2, 3)).sum((4, 5))
+    differ = fused != alone
+    assert 0 < differ.sum() < 0.02 * differ.size
+    assert np.all(sums[differ] * 5 % 18 == 9), "sums · 0.05 / (9 · 0.02) = sums · 5 / 18 is half a code"

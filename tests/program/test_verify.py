@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from example_programs import EXAMPLES, chain, floats, with_slot, with_step
-from faults import FAULTS, NAMES
 from planting import Fault, with_classes
 
 from calib8.errors import ModelError
@@ -17,6 +16,7 @@ from calib8.program import rules
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
+from faults import FAULTS, NAMES
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -136,10 +136,10 @@ def test_a_folder_that_cannot_be_written_changes_nothing(
 ) -> None:
     folder.mkdir()
 
-    def refused(**options: object) -> None:
+    def refused(*arguments: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("calib8.files.tempfile.mkstemp", refused)
+    monkeypatch.setattr("calib8.files._held_temporary", refused)
     result(InferenceSession(path))
     assert names(folder) == []
 

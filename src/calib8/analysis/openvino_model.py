@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from calib8.analysis.foreign_process import ForeignProcess
 from calib8.errors import DataError, ModelError, UsageError
+from calib8.files import library_path
 from calib8.model.runtime import Session
 from calib8.parameters import parameter
 from calib8.tensors import TensorSpec
@@ -55,7 +56,7 @@ def compile_in_openvino(
         config["INFERENCE_NUM_THREADS"] = threads
     try:
         core = openvino.Core()
-        model = core.read_model(name)
+        model = core.read_model(library_path(name))
         if shapes is not None:
             model.reshape({port: list(sizes) for port, sizes in shapes.items()})
         return core.compile_model(model, "CPU", config)

@@ -17,7 +17,7 @@ import typer
 
 from calib8.cli.benchmark import benchmark
 from calib8.cli.calibrate import calibrate, checkpoint_of
-from calib8.cli.commands import INTERRUPTED, add_command, print_interrupted
+from calib8.cli.commands import add_command, print_interrupted
 from calib8.cli.compare import compare
 from calib8.cli.compile import compile
 from calib8.cli.demo import demo
@@ -35,6 +35,7 @@ from calib8.cli.table import table_app
 from calib8.cli.tengine_quant import tengine_quant
 from calib8.cli.tune import tune, work_folder
 from calib8.cli.view import view
+from calib8.signals import exit_code
 
 app = typer.Typer(
     name="calib8",
@@ -96,6 +97,6 @@ def main() -> None:
         warnings.simplefilter("ignore")
     try:
         app(prog_name="calib8")
-    except KeyboardInterrupt:  # before a command began
-        print_interrupted()
-        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt as error:  # before a command began
+        print_interrupted(error)
+        sys.exit(exit_code(error))

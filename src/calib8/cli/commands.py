@@ -9,6 +9,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final, get_type_hints
@@ -16,17 +17,15 @@ from typing import Any, Final, get_type_hints
 import typer
 
 from calib8.cli.help_pages import HelpfulCommand, example_of
+from calib8.cli.system_errors import let_go_of_output, refused_by_system
 from calib8.cli.terminal import escaped
 from calib8.cli.typed import as_typed, refuse_addresses, remember_options
 from calib8.errors import Calib8Error
 from calib8.parameters import on_command_line
+from calib8.signals import CLOSED_PIPE, ending_word, exit_code, interruption_in
 
 TRACEBACK_VARIABLE: Final = "CALIB8_TRACEBACK"
 """Set to 1 this environment variable lets unexpected errors through with their traceback."""
-
-INTERRUPTED: Final = 130
-"""Exit code after Ctrl-C: 128 + SIGINT."""
-
 
 Kept = Callable[[Mapping[str, Any]], Path | None]
 """From the arguments of a function to the file or folder with which a run that was stopped goes on."""
@@ -99,16 +98,24 @@ def _run_reporting_errors(
     try:
         refuse_addresses(arguments)
         function(**arguments)
+        sys.stdout.flush()  # what cannot be written is told, not found out when Python ends
     except Calib8Error as error:
-        print_error(on_command_line(as_typed(error).text))
-        raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt:
-        raise _interrupted(arguments, kept) from None
-    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise _told(error) from None
+    except KeyboardInterrupt as error:
+        raise _interrupted(error, arguments, kept) from None
+    except (typer.Exit, typer.Abort):
         raise
+    except BrokenPipeError:  # who read the output has left, as ``head`` does
+        let_go_of_output()
+        raise typer.Exit(CLOSED_PIPE) from None
     except Exception as error:
-        if _is_interruption(error):
-            raise _interrupted(arguments, kept) from None
+        interruption = interruption_in(error)
+        if interruption is not None:
+            raise _interrupted(interruption, arguments, kept) from None
+        refused = refused_by_system(error)
+        if refused is not None:
+            let_go_of_output()
+            raise _told(refused) from None
         if os.environ.get(TRACEBACK_VARIABLE) == "1":
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
@@ -118,33 +125,34 @@ def _run_reporting_errors(
         raise typer.Exit(1) from None
 
 
-def _interrupted(arguments: Mapping[str, Any], kept: Kept | None) -> typer.Exit:
-    """The end after Ctrl-C, with a word about what is left behind and an exit code of its own.
+def _told(error: Calib8Error) -> typer.Exit:
+    """The end after an error: one line."""
+    print_error(on_command_line(as_typed(error).text))
+    return typer.Exit(error.exit_code)
+
+
+def _interrupted(error: KeyboardInterrupt, arguments: Mapping[str, Any], kept: Kept | None) -> typer.Exit:
+    """The end after Ctrl-C or a signal, with a word about what is left behind and an exit code of its own.
 
     Where Ctrl-C came while generated code ran, as when a dataclass is made, ``python -m calib8`` would end by
     the signal: CPython remembers such an interruption until other generated code has run.
     """
     exec("")
     place = None if kept is None else kept(arguments)
-    print_interrupted(place if place is not None and place.exists() else None)
-    return typer.Exit(INTERRUPTED)
+    print_interrupted(error, place if place is not None and place.exists() else None)
+    return typer.Exit(exit_code(error))
 
 
-def print_interrupted(place: Path | None = None) -> None:
+def print_interrupted(error: KeyboardInterrupt, place: Path | None = None) -> None:
     """A line on standard error.
 
     Args:
+        error: what interrupted.
         place: what is there of the run that was stopped; None where nothing is.
     """
     goes_on = "" if place is None else f"; the same command goes on with what is in {escaped(str(place))}"
-    typer.echo(f"interrupted: no file is left half-written{goes_on}", file=sys.stderr)
-
-
-def _is_interruption(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind it: an extension that is being loaded makes an ImportError of that."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__
-    return error is not None
+    with suppress(OSError):  # a terminal that is closed
+        typer.echo(f"{ending_word(error)}: no file is left half-written{goes_on}", file=sys.stderr)
 
 
 def print_error(message: str) -> None:

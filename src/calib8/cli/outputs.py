@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from calib8.analysis.model_bytes import model_bytes_on_disk as model_bytes_on_disk
 from calib8.errors import UsageError
-from calib8.files import OTHER_FILES, WRITTEN_MODELS, atomic_output, check_output
+from calib8.files import OTHER_FILES, WRITTEN_MODELS, atomic_output, check_output, remove_leftovers
 from calib8.parameters import on_command_line
 
 KNOWN_SUFFIXES: Final = OTHER_FILES | {*WRITTEN_MODELS, ".htm", ".jpeg", ".pdf", ".svg"}
@@ -26,6 +26,8 @@ CHECKPOINT: Final = ("a checkpoint", (".part", ".npz", ".ckpt", ".bin"))
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | str | None]) -> None:
     """Makes sure, before an hour is spent, that results will have a place and destroy nothing.
 
+    What killed runs left beside them of the same files is removed.
+
     Args:
         outputs: option → file to be written; None where the option is not given.
         inputs: files that are read.
@@ -40,6 +42,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | st
         if path is None:
             continue
         check_output(f"{option} {path}", path, taken)
+        remove_leftovers(path)
         if option == "--json":
             check_kind(option, path, JSON)
         taken.append((option, path))

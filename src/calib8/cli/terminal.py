@@ -60,6 +60,10 @@ class _PlainConsole(Console):
         """As that of ``Console``."""
         return super().render_str(escaped(text), **how)
 
+    def on_broken_pipe(self) -> None:
+        """Who reads has left: not for Rich to end the process, with an exit code of its own."""
+        raise BrokenPipeError
+
 
 def open_terminal(quiet: bool) -> Terminal:
     """The streams of this process as they are now."""

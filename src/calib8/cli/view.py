@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calib8.cli.commands import INTERRUPTED
 from calib8.cli.headings import RESULTS, option
 from calib8.cli.options import ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.terminal import open_terminal
+from calib8.signals import ending_word, exit_code
 
 if TYPE_CHECKING:
     from calib8.viewer.reports import Report
@@ -49,9 +49,9 @@ def view(
             terminal.say("Ctrl-C ends it")
             sys.stdout.flush()
             viewer.wait()
-    except KeyboardInterrupt:
-        typer.echo("interrupted: the viewer is closed", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+    except KeyboardInterrupt as error:
+        typer.echo(f"{ending_word(error)}: the viewer is closed", file=sys.stderr)
+        raise typer.Exit(exit_code(error)) from None
 
 
 def _document(viewer: Viewer) -> dict[str, Any]:

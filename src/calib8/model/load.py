@@ -17,7 +17,7 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
-from calib8.files import check_model_file, checked_path
+from calib8.files import check_model_file, checked_path, library_path
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.large_constants import read_light
 from calib8.model.node_order import put_in_order
@@ -153,7 +153,7 @@ def _parsed(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[ir.Model,
     if model.graph.num_nodes() == 0 and not model.opset_imports:
         raise _not_onnx(str(path), None)
     if light is None or has_external_data(model):
-        return model, os.fspath(path)
+        return model, library_path(path)
     return model, light.checked
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError, ModelError
+from calib8.files import library_path
 from calib8.forks import never_destroy_in_child, whole, whole_imports
 from calib8.tensors import TensorSpec
 
@@ -259,7 +260,7 @@ def _open(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any
     if isinstance(model, bytes):
         return onnxruntime.InferenceSession(model, options, providers=providers)
     if isinstance(model, str | os.PathLike):
-        return onnxruntime.InferenceSession(os.fspath(model), options, providers=providers)
+        return onnxruntime.InferenceSession(library_path(model), options, providers=providers)
     # bytes and paths, as plans have them, do without the libraries of models
     with whole_imports():
         from calib8.model.memory import LARGE, trim_heap
