@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 WARNINGS: Final = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 SANITIZERS: Final = ("-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 ARM: Final = Path(__file__).parent / "arm"
-TIMEOUT: Final = 600
+TIMEOUT: Final = 1200
 """Seconds after which a program counts as one that does not end."""
 
 
