@@ -4,7 +4,7 @@
     python scripts/differential.py --seconds 600 --peers onnxruntime,unoptimized,openvino,litert
 
 A graph is a small QDQ network of random operators, scales and zero points. calib8's engine runs it with the
-rounding of the peer (``onnx``; ``tflite`` for LiteRT, which runs it as a TFLite file):
+rounding of the peer (``onnx``; both run a TFLite file of the graph where the peer is LiteRT):
 
     same        every code
     one apart   some codes are one apart, as where an exact value lies between two codes
@@ -35,7 +35,7 @@ ROOT: Final = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests" / name) for name in ("program/lower", "exporting", "tflite_models", "")]
 
 import onnxruntime  # noqa: E402 - what tests share lies in folders of theirs
-from exported import as_fed, as_given  # noqa: E402
+from exported import as_fed  # noqa: E402
 from litert import litert_outputs  # noqa: E402
 from qdq_nets import Net, lowered, runtime_outputs  # noqa: E402
 
@@ -222,14 +222,19 @@ def openvino(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 def litert_pair(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> tuple[Array, Array]:
-    """The program with TFLite's rounding, in the engine and as a file in LiteRT's reference kernels."""
+    """One TFLite file of the graph, in the engine and in LiteRT's reference kernels."""
     program = lowered(proto, "tflite")
     exported = to_tflite(program)
     shapes = [exported.graph.tensors[place].shape for place in exported.graph.inputs]
     fed = [as_fed(feeds[port.name], shape) for port, shape in zip(program.inputs, shapes, strict=True)]
-    [want] = InferenceSession(program, threads=1).run(None, dict(feeds))
-    [got] = litert_outputs(serialize(exported.graph), fed)
-    return np.asarray(want), as_given(got, want.shape)
+    content = serialize(exported.graph)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "net.tflite"
+        path.write_bytes(content)
+        session = InferenceSession(path, threads=1)
+        [mine] = session.run(None, dict(zip((one.name for one in session.get_inputs()), fed, strict=True)))
+    [theirs] = litert_outputs(content, fed)
+    return np.asarray(mine), theirs
 
 
 def kind_of(mine: Array, theirs: Array, scale: float) -> str:

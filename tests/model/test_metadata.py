@@ -10,7 +10,7 @@ from onnx import helper
 
 from calib8.errors import ModelError
 from calib8.model.load import load_model
-from calib8.model.metadata import read_metadata, write_metadata
+from calib8.model.metadata import PREFIX, read_metadata, stored_entries, write_metadata
 from calib8.model.save import save_model
 from small_models import onnx_model
 
@@ -38,3 +38,11 @@ def test_what_is_no_model_is_a_model_error(tmp_path: Path, content: bytes | None
         path.write_bytes(content)
     with pytest.raises(ModelError):
         read_metadata(path)
+
+
+def test_entries_that_are_no_text_are_passed_over(tmp_path: Path) -> None:
+    proto = onnx_model("float[1] x", "float[1] y", "y = Relu(x)", {})
+    helper.set_model_props(proto, {"caf1": "foreign", f"{PREFIX}target": "tflite"})
+    path = tmp_path / "net.onnx"
+    path.write_bytes(proto.SerializeToString().replace(b"caf1", b"caf\xe9"))
+    assert read_metadata(path) == stored_entries(load_model(path)) == {"target": "tflite"}

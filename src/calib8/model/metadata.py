@@ -41,4 +41,6 @@ def stored_entries(model: ir.Model) -> dict[str, str]:
 
 
 def _own(entries: Mapping[str, str]) -> dict[str, str]:
-    return {key.removeprefix(PREFIX): value for key, value in entries.items() if key.startswith(PREFIX)}
+    """Those of calib8; protobuf gives bytes where a broken file has what is no text."""
+    texts = {key: value for key, value in entries.items() if isinstance(key, str) and isinstance(value, str)}
+    return {key.removeprefix(PREFIX): value for key, value in texts.items() if key.startswith(PREFIX)}
