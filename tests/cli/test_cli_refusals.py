@@ -72,7 +72,12 @@ def test_model_without_layers(cli, refused, images: Path, tmp_path: Path, out: P
     path = save(proto, tmp_path / "relu.onnx")
     for command in ("quantize", "calibrate"):
         result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result.v2")
-        refused(result, 1, "relu.onnx: has no convolution or matrix", "Give a float32 convolutional network.")
+        refused(
+            result,
+            1,
+            "relu.onnx: has no convolution, matrix product",
+            "Give a float32 network of such layers.",
+        )
 
 
 def test_a_quantized_model_is_not_quantized_again(
