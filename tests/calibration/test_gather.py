@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -208,6 +210,22 @@ def test_files_that_are_no_checkpoint(model: ir.Model, whole: Statistics, tmp_pa
         with pytest.raises(TableError, match="/c: "):
             gone(model, path)
         assert path.read_bytes() == bad
+
+
+@pytest.mark.parametrize("done", [float("inf"), float("nan"), -1, "many", None])
+def test_a_checkpoint_without_a_number_of_samples(model: ir.Model, tmp_path: Path, done: object) -> None:
+    path = tmp_path / "c"
+    gone(model, path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    document = json.loads(parts["checkpoint.json"])
+    document["mark"]["done"] = done
+    parts["checkpoint.json"] = json.dumps(document).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    with pytest.raises(TableError, match="/c: is broken"):
+        gone(model, path)
 
 
 def test_what_a_killed_process_left_while_it_wrote_is_removed(model: ir.Model, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class Checkpoint:
         statistics = Statistics.from_bytes(content, source)
         try:
             return cls(Run(**document["run"]), _mark(document["mark"]), statistics, _averages(document))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
             raise TableError(source, f"is broken ({error})", "Remove it to start anew") from error
 
     def check(self, run: Run, model_hash: str, tensors: Sequence[str], source: str) -> None:
