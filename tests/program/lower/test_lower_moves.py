@@ -10,7 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from qdq_nets import Net, assert_equal, assert_same_outputs, counted, float_nodes, lowered, steps
 
+from calib8.errors import DataError
+from calib8.model.load import load_model
 from calib8.program.instructions import Concat, Pad, Slice
+from calib8.program.lower.lower import lower
+from calib8.program.reference.executor import run_program
+from small_nets import clean
 
 IMAGE = "float[2,12,4,6] x"
 
@@ -177,3 +182,13 @@ def test_chains_of_reshapes_and_transposes(chain: list[tuple[str, tuple[int, ...
         else:
             value = net.op(f"Reshape ({value}, {net.constant(numbers, np.int64)})")
     assert_equal(net.proto(IMAGE, value))
+
+
+def test_a_reshape_to_sizes_of_another_batch_is_told() -> None:
+    """The file says 1×4×64: no form for two images, and ONNX Runtime, which gets it then, has none either."""
+    proto = clean("matmul", "calib8")
+    assert not lower(load_model(proto), shapes={"x": (1, 4, 8, 8)}).float_instructions
+    program = lower(load_model(proto), shapes={"x": (2, 4, 8, 8)})
+    assert any("2×4×8×8 cannot become 1×4×64" in why for why in program.float_reasons.values())
+    with pytest.raises(DataError, match="reshape"):
+        run_program(program, {"x": np.zeros((2, 4, 8, 8), np.float32)})

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.errors import ModelError
 from calib8.program.instructions import Gather, Reshape
 from calib8.program.lower.builder import Builder
 from calib8.program.lower.forms import Coded
 from calib8.program.lower.layout import physical, plan_reshape
+from calib8.tensors import shape_text
 
 
 def transposed(source: Coded, axes: Sequence[int]) -> Coded:
@@ -28,9 +31,16 @@ def reshaped(builder: Builder, source: Coded, shape: Sequence[int], to: ir.Value
         source: what is reshaped.
         shape: logical sizes of the result.
         to: the tensor that the result is, or an addition to the source's name.
+
+    Raises:
+        ModelError: the result holds more or fewer values.
     """
     if builder.shape(source) == tuple(shape):
         return source
+    if math.prod(builder.shape(source)) != math.prod(shape):
+        problem = f"values of {shape_text(builder.shape(source))} cannot become {shape_text(shape)}"
+        name = to if isinstance(to, str) else to.name or "reshaped"
+        raise ModelError(f"tensor '{name}'", problem, "Give the inputs the sizes that the model was made for")
     plan = plan_reshape(builder.shape(source), source.order, shape)
     moved = builder.in_order(source, plan.before)
     sizes = physical(shape, plan.after)
