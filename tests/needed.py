@@ -27,3 +27,15 @@ def needed_program(*names: str) -> str:
     if os.environ.get("CI"):
         pytest.fail(f"there is no {' and no '.join(names)}: CI must run its tests")
     pytest.skip(f"there is no {' and no '.join(names)}")
+
+
+def needed_onnxruntime(least: tuple[int, int], why: str) -> None:
+    """Tests of what ``least`` brought are skipped with an older ONNX Runtime, and fail in CI."""
+    import onnxruntime
+
+    version = onnxruntime.__version__
+    if tuple(map(int, version.split(".")[:2])) >= least:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"onnxruntime {version} {why}: CI must run its tests")
+    pytest.skip(f"onnxruntime {version} {why}")

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import onnxruntime
 import pytest
 
 from installed_library import PROVIDER_LIBRARY, PROVIDER_PACKAGE, installed_whole
+from needed import needed_onnxruntime
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +37,6 @@ def package(library: Path, tmp_path_factory: pytest.TempPathFactory) -> ModuleTy
 @pytest.fixture(scope="session")
 def registered(package: ModuleType) -> ModuleType:
     """The package, once ONNX Runtime knows its provider."""
-    if not hasattr(onnxruntime, "register_execution_provider_library"):
-        pytest.skip(f"onnxruntime {onnxruntime.__version__} takes no providers from outside")
+    needed_onnxruntime((1, 23), "takes no providers from outside that compile nodes")
     package.register()
     return package

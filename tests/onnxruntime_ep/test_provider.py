@@ -16,6 +16,7 @@ from plan_models import assert_same_bits, exported, feeds_of
 import calib8
 from calib8.program.file import save_program
 from float_between import with_floats
+from needed import needed_onnxruntime
 from program.example_programs import EXAMPLES
 
 pytestmark = pytest.mark.slow
@@ -62,8 +63,7 @@ def test_every_instruction_gives_the_bits_of_a_session(registered: ModuleType, t
 
 
 def test_the_name_of_the_provider_is_enough(registered: ModuleType, tmp_path: Path) -> None:
-    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 25):
-        pytest.skip("this onnxruntime does not take names of providers from outside")
+    needed_onnxruntime((1, 25), "does not take names of providers from outside")
     model, plans, _ = exported("residual", tmp_path)
     session = onnxruntime.InferenceSession(str(plans), providers=[(NAMES[0], {"threads": "1"}), NAMES[1]])
     feeds = feeds_of(session, 2)
