@@ -31,7 +31,8 @@ def test_tests_bear_the_marks_of_their_files(request: pytest.FixtureRequest) -> 
 
 def test_other_files_are_left_out_only_where_a_tier_is_all_that_is_asked_for() -> None:
     assert {path for path in FILES if not left_out(path, "quick")} == files("quick")
-    assert {path for path in FILES if not left_out(path, "isa")} == files("isa")
+    for asked in ("isa", "isa and not slow"):
+        assert {path for path in FILES if not left_out(path, asked)} == files("isa")
     for asked in ("", "not quick", "quick or isa", "hypothesis"):
         assert not any(left_out(path, asked) for path in FILES)
     assert not left_out("cli", "quick") and not left_out("foreign/README.md", "quick")

@@ -1,8 +1,8 @@
 """Which tests are quick, and which ask for the instruction set that the environment chooses.
 
 ``conftest.py`` marks the tests of these files as ``quick`` and as ``isa``; where one of the marks is all
-that is asked for (``pytest -m quick``), no other file is imported. ``test_tiers.py`` holds that the files
-exist and that every room has quick ones.
+that is asked for (``pytest -m quick``, ``pytest -m "isa and not slow"``), no other file is imported.
+``test_tiers.py`` holds that the files exist and that every room has quick ones.
 
 A file is quick if all of it takes a few seconds on one core: no real network, no child process for every
 test. A file asks for the chosen instruction set if what it tests counts values or runs a plan without
@@ -100,7 +100,14 @@ ISA: Final[Mapping[str, tuple[str, ...]]] = {
         "scalars", "threads",
     ),
     "repair": ("second_order_kernels", "second_order_rounding"),
-    "session": ("four_and_sixteen_bits", "session", "session_engine", "session_pixels", "tflite_sessions"),
+    "c_library": ("c_library", "plan_reader"),
+    "delivery": ("epcontext",),
+    "session": (
+        "bound_runs", "bound_streams", "forks", "four_and_sixteen_bits", "kept_plans", "session",
+        "session_engine", "session_pixels", "streams", "tflite_sessions",
+    ),
+    "tflite_models": ("real_models_tflite", "svdf", "variables"),
+    "tuning": ("tune_in_the_engine",),
 }
 """Folder → its files that ask for the chosen set."""
 # fmt: on
@@ -123,4 +130,5 @@ def files(tier: str) -> set[str]:
 
 def left_out(path: str, expression: str) -> bool:
     """Whether a file of tests need not be imported for what pytest was given with -m."""
-    return expression in TIERS and path.endswith(".py") and path not in files(expression)
+    tier = expression.removesuffix(" and not slow")
+    return tier in TIERS and path.endswith(".py") and path not in files(tier)
