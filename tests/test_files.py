@@ -223,6 +223,29 @@ def test_an_open_file_without_a_name_is_refused(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["link"]
 
 
+@pytest.mark.parametrize("then", ["replaced", "removed"])
+def test_a_file_may_be_replaced_or_removed_while_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """By another process that writes the same file, or has no more need of its checkpoint."""
+    target, other = tmp_path / "out.bin", tmp_path / "other"
+    target.write_text("old")
+    if then == "replaced":
+        other.write_text("of another process")
+    realpath = os.path.realpath
+
+    def meanwhile(path: str) -> str:
+        if other.exists():
+            other.replace(target)
+        elif then == "removed":
+            target.unlink(missing_ok=True)
+        return realpath(path)
+
+    monkeypatch.setattr(os.path, "realpath", meanwhile)
+    assert output_file(target) == target
+    assert target.exists() == (then == "replaced")
+
+
 @pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
 def test_a_file_that_exists_keeps_its_mode(tmp_path: Path, mode: int) -> None:
     target = tmp_path / "out.bin"

@@ -159,20 +159,35 @@ def output_file(path: str | os.PathLike[str]) -> Path:
     if not _is_path(path):
         raise OutputError("path", f"is {a_type(path)}", "Give the path of a file")
     name = os.fspath(path)
+    while (found := _stat_of_output(name)) is not None:
+        if not stat.S_ISREG(found.st_mode):
+            raise OutputError(name, f"is a {_kind(found.st_mode)}, no file", "Give the path of a file")
+        if any(_is_descriptor(found, number) for number in _OWN_STREAMS):
+            raise OutputError(name, "is where the messages of this command go", "Give a file of its own")
+        real = os.path.realpath(name)
+        if _is_at(found, real):
+            return Path(real)
+        if _is_at(found, name):  # else another process replaced or removed it meanwhile
+            raise OutputError(name, "is an open file without a name", "Give the path of a file")
+    return _new_file(Path(name))
+
+
+def _stat_of_output(name: str) -> os.stat_result | None:
+    """What is at the end of all links; None: nothing yet."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - of the end of all links
+        return os.stat(name)  # noqa: PTH116
     except FileNotFoundError:
-        return _new_file(Path(path))
+        return None
     except (OSError, ValueError) as error:  # links in a circle; no path can hold a zero byte
         raise _cannot_write(name, error) from error
-    if not stat.S_ISREG(found.st_mode):
-        raise OutputError(name, f"is a {_kind(found.st_mode)}, no file", "Give the path of a file")
-    real = Path(os.path.realpath(path))
-    if any(_is_descriptor(found, number) for number in _OWN_STREAMS):
-        raise OutputError(name, "is where the messages of this command go", "Give a file of its own")
-    if not real.exists() or not os.path.samestat(real.stat(), found):
-        raise OutputError(name, "is an open file without a name", "Give the path of a file")
-    return real
+
+
+def _is_at(found: os.stat_result, path: str) -> bool:
+    """Whether a file is the one at a path."""
+    try:
+        return os.path.samestat(found, os.stat(path))  # noqa: PTH116
+    except OSError:
+        return False
 
 
 def _new_file(path: Path) -> Path:
