@@ -93,6 +93,7 @@ def test_tables(method: str) -> None:
     assert data.told == ["counting", "fetching samples", *again]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("words", [{"effort": "fast"}, {"repair": ["cle", "bias"]}, {"effort": "balanced"}])
 def test_models(words: dict[str, Any]) -> None:
     there = calib8.quantize(conv_chain(), Machines(ROWS), **words)

@@ -38,6 +38,7 @@ def foreign(folder: Path, quant_format: QuantFormat, name: str = "residual", **o
     return folder / "int8.onnx"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "options",
     [

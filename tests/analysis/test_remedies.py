@@ -187,6 +187,7 @@ def test_nodes_that_are_float_already_stay_so_and_cost_nothing_more() -> None:
     assert words[words.index("--keep-float") + 1] == "first"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("repair", ["bias-analytic", "absorb-analytic", "bn", "cle-replace", "adaround"])
 def test_models_of_every_repair_can_be_diagnosed(repair: str) -> None:
     int8 = calib8.quantize(normalized(), samples(), method="mse", repair=(repair,), keep_float=["last"])
@@ -331,6 +332,7 @@ def test_ranges_that_a_search_began_from_are_not_taken_for_the_users(monkeypatch
     assert basis.method == "auto" and "--method" not in basis.flags()
 
 
+@pytest.mark.slow
 def test_where_no_method_was_named_ranges_are_chosen_as_by_quantize() -> None:
     proto, data = one_loud_channel(), samples(40)
     made = calib8.quantize(proto, data, repair=("none",), threads=1)

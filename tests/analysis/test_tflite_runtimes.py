@@ -54,6 +54,7 @@ def data() -> dict[str, np.ndarray]:
     return {"images": images, "labels": scores.argmax(1)}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["int8", "uint8"])
 @pytest.mark.parametrize("runtime", [*OWN, *LITERT])
 def test_real_numbers_go_in_and_out(models: dict[str, Path], runtime: str, name: str) -> None:

@@ -119,6 +119,7 @@ def test_many_rows_are_joined_by_workers(
     assert sorted(taken) == [3, 9, 9], "of 21 units"
 
 
+@pytest.mark.slow
 def test_labels_choose_machines(ray: Any, files: list[Path], whole: bytes) -> None:
     given: dict[str, Any] = {"preprocess": RECIPE, "workers": 1}
     here = {"ray.io/node-id": ray.nodes()[0]["NodeID"]}
@@ -142,6 +143,7 @@ def test_a_bad_picture_ends_the_run_or_is_counted(
     assert collect(network(), folder, preprocess=RECIPE, workers=1, skip_bad=True).to_bytes() == whole
 
 
+@pytest.mark.slow
 def test_ray_shows_nothing_of_its_own_where_pieces_fail(
     ray: Any, files: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,6 +174,7 @@ def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
         collect(model, dataset, column="jpg", workers=1)
 
 
+@pytest.mark.slow
 def test_a_dataset_whose_own_function_fails(ray: Any) -> None:
     """What the user wrote is told as the user's, here and on the workers, and not as a bug of calib8."""
 
@@ -214,6 +217,7 @@ def test_parts_are_of_one_transform_and_one_input_map(ray: Any, files: list[Path
         collect(squeeze_excite(), dataset, transform=lambda row: {"x": row["b"]}, **given)
 
 
+@pytest.mark.slow
 def test_parts_of_a_dataset_are_of_one_preprocessing(ray: Any, files: list[Path], tmp_path: Path) -> None:
     dataset = ray.data.from_items([{"jpg": file.read_bytes()} for file in files[:4]], override_num_blocks=1)
     given: dict[str, Any] = {"workers": 1, "checkpoint": tmp_path / "parts"}
@@ -279,6 +283,7 @@ def test_what_the_caller_handles_meanwhile_is_left_as_it_is() -> None:
     assert frame.f_locals == {"held": "its variables"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", [False, True])
 def test_an_error_that_is_kept_keeps_no_worker(ray: Any, stopped: bool) -> None:
     """As in a notebook: the next run would wait for the processor of that worker for ever."""
@@ -301,6 +306,7 @@ def test_an_error_that_is_kept_keeps_no_worker(ray: Any, stopped: bool) -> None:
     assert kept.value.__traceback__ is not None
 
 
+@pytest.mark.slow
 def test_a_dataset_that_is_made_on_the_way(ray: Any) -> None:
     """What makes its rows needs a processor, of which workers would take all."""
 

@@ -141,6 +141,7 @@ def test_sums_near_ties_and_at_the_ends_of_int32(tmp_path: Path) -> None:
     assert varied > 1000
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", WHOLE)
 def test_networks_of_other_instructions_share_an_arena(tmp_path: Path, profile: Profile) -> None:
     """From float32 to float32: borders, layers, sums, tables, Concat, several outputs."""

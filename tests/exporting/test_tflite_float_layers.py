@@ -277,6 +277,7 @@ NODES: dict[str, Callable[[Rng], Case]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", sorted(NODES))
 def test_nodes(name: str) -> None:
     assert name in WRITE

@@ -34,6 +34,7 @@ def parts(rows: Array, steps: int) -> list[Array]:
     return [rows[:steps], *rows[steps:]]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("seed", range(60))
 def test_with_exact_products_it_is_the_onnx_operator(seed: int, cell: Cell) -> None:

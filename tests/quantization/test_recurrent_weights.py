@@ -94,6 +94,7 @@ def outcome(proto: onnx.ModelProto, op: str) -> tuple[bool, str]:
     return found.quantized, found.reason
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("directions", [1, 2])
 def test_the_engine_computes_them_and_onnxruntime_runs_the_file(directions: int) -> None:
     proto = reader(directions=directions)

@@ -56,6 +56,7 @@ def mobile() -> Candidate:
     return candidate_of(mobile_net(), samples().scored, scheme=scheme)[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_an_effort_never_leaves_less_than_it_found(mobile: Candidate, effort: str) -> None:
     found = repair_by_effort(mobile, samples(), effort, threads=1)

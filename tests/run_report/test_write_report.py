@@ -205,6 +205,7 @@ def test_quiet_samples_are_no_bad_ones() -> None:
     assert sqnr_of_samples([], [], Meaning(())) == []
 
 
+@pytest.mark.slow
 def test_normalizations_that_a_repair_estimated_are_compared_as_it_made_them(tmp_path: Path) -> None:
     proto = conv_chain()
     data = np.random.default_rng(0).normal(2, 3, size=(40, 4, 8, 8)).astype(np.float32)
@@ -217,6 +218,7 @@ def test_normalizations_that_a_repair_estimated_are_compared_as_it_made_them(tmp
     assert len(figures) == 4 and min(figures) > 30.0  # beside the own ones of the model 3.1 at most
 
 
+@pytest.mark.slow
 def test_the_page_of_a_real_network_is_small(shared_data: Path, tmp_path: Path) -> None:
     made = calib8.quantize(
         shared_data / "models/mobilenet_v2_torchvision.onnx", shared_data / "imagenet/calib",

@@ -252,6 +252,7 @@ def test_names_that_want_to_break_out_are_read_and_do_nothing(shown: Callable[..
     assert "onerror" in one.one("h1").text and one.driver.find_elements("css selector", "img") == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("path", ["", PAIR, "nothing"])
@@ -267,6 +268,7 @@ def test_pages_can_be_read_by_everybody(
         assert [text for text in one.complaints() if "404" not in text] == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["report", "float", "int8", "plan", "program", "tflite"])
 def test_one_report_or_a_model(shown: Callable[..., Shown], folder: Path, kind: str, tmp_path: Path) -> None:
     path = folder / "run0.html" if kind == "report" else model_file(kind, tmp_path)
