@@ -64,7 +64,6 @@ def test_add_as_xnnpack_computes_it() -> None:
     np.testing.assert_array_equal(result, np.clip(((acc + (1 << 20)) >> 21) + 5, -128, 127))
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op", ["add", "sub"])
 @pytest.mark.parametrize("profile", PROFILES)
 @given(scales, scales, scales, points, points, points)
@@ -135,7 +134,6 @@ def test_mul_as_tensorflow_lite_computes_it() -> None:
     assert result.tolist() == [-75, 70, 5, -128]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", PROFILES)
 @given(scales, scales, scales, points, points, points)
 def test_products_are_within_a_rounding_of_the_real_product(
