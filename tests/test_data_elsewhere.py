@@ -82,6 +82,7 @@ def test_as_many_samples_come_here_as_anybody_looks_at() -> None:
     assert max(SCORED + HELD_BACK, *efforts) == MOST
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", ["minmax", "entropy-ncnn", "auto", "mse-behind"])
 def test_tables(method: str) -> None:
     data = Machines(ROWS)

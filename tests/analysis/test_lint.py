@@ -167,6 +167,7 @@ def test_a_cubic_resize_needs_another_scale_behind(target: str) -> None:
     assert lint(quantized(net.model(net.conv(y, 4, 4)), target_scheme(target)), target) == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_layer_left_float_with_its_reason_is_no_violation(target: str) -> None:
     net = Net(shape=(1, *IMAGE[1:]))

@@ -57,6 +57,7 @@ def wishes(monkeypatch: pytest.MonkeyPatch, **asked: Any) -> list[Wish]:
     return tried
 
 
+@pytest.mark.slow
 def test_no_method_is_tried_where_the_user_named_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {wish.method for wish in wishes(monkeypatch)} == {None}
 

@@ -63,12 +63,13 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 UNIT = Preprocess(resize="none", mean=(0.0,), scale=(1 / 255,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "repair"),
     [
         ("giant channel", "equalize-through"),
-        pytest.param("outlier weight", "constant-channels", marks=pytest.mark.slow),
-        pytest.param("blank images", "", marks=pytest.mark.slow),
+        ("outlier weight", "constant-channels"),
+        ("blank images", ""),
     ],
 )
 def test_what_is_named_in_a_network_of_silu_and_concats_is_cured(
@@ -95,6 +96,7 @@ def test_normalizations_that_are_put_back_leave_the_function(scenes: Path) -> No
         np.testing.assert_allclose(after[0], before[0], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_sound_detector_is_accused_of_none_of_them(images: Path) -> None:
     net = detector(pictures())
     int8 = calib8.quantize(net, images, preprocess=RIGHT, method="mse", repair=("none",), threads=1)

@@ -43,7 +43,7 @@ def test_the_range_is_that_of_the_definition(method: str, name: str, spec: Quant
     assert choose_range(statistics, spec, METHODS[method]) == definition(statistics, spec)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("name", "spec"), SEARCHED)
 def test_mse_is_that_of_the_definition(name: str, spec: QuantSpec) -> None:
     statistics = stored(name)

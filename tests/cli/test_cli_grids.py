@@ -53,6 +53,7 @@ def test_boxes_and_scores_are_judged_apart(cli, data: Path, tmp_path: Path, out:
     assert all(kind in told.output for kind in kinds) and "detect: recall" in told.output
 
 
+@pytest.mark.slow
 def test_a_named_grid_is_tuned_and_stays_named(cli, data: Path, tmp_path: Path, out: Path) -> None:
     model, named = saved(yolo2(), tmp_path), ("--branch", f"grid=yolov2-grid:{SIDES}")
     found = cli("tune", model, "--data", data, *named, "--min-map-ratio", "0.5", "-o", out / "t.onnx")

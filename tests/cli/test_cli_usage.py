@@ -8,7 +8,6 @@ import pytest
 from tiny_models import FLAGS, cnn, save
 
 from calib8.demo import CALIBRATION_PATH, MODEL_PATH
-from slow_cases import slow_but
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -45,7 +44,8 @@ def test_a_device_is_no_output(cli, refused, model: Path, tmp_path: Path) -> Non
     assert Path("/dev/full").is_char_device()
 
 
-@pytest.mark.parametrize("command", slow_but(["calibrate"], ["quantize", "calibrate"]))
+@pytest.mark.slow  # tests/faults has it for every command
+@pytest.mark.parametrize("command", ["quantize", "calibrate"])
 def test_full_disk(process, tmp_path: Path, out: Path, command: str) -> None:
     target = out / "result.v2"
     target.write_text("the old result")

@@ -68,6 +68,7 @@ def test_workers_give_the_bytes_of_one_process(
     assert "core_worker" not in capfd.readouterr().err, "Ray has nothing to warn of"
 
 
+@pytest.mark.slow  # test_parts and test_store have parts without Ray
 def test_parts_are_taken_from_the_checkpoint(
     ray: Any, files: list[Path], whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +104,7 @@ def np_file(folder: Path) -> Path:
     return folder / "rows.npy"
 
 
+@pytest.mark.slow
 def test_many_rows_are_joined_by_workers(
     ray: Any, files: list[Path], whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +234,7 @@ def test_more_threads_than_any_machine_has(ray: Any, files: list[Path]) -> None:
         collect(network(), files[0].parent, preprocess=RECIPE, threads=3, workers=2)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_in_a_long_piece_ends(
     ray: Any, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

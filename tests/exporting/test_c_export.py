@@ -68,6 +68,7 @@ def check(folder: Path, programs: Mapping[str, Program], runs: int = 2, **option
                 np.testing.assert_array_equal(one, other, err_msg=network.exported.name)
 
 
+@pytest.mark.slow  # scripts/check_c_export.py has more of them
 def test_random_instructions(tmp_path: Path) -> None:
     """Both types of codes, all zero points, pads, strides, broadcasting …"""
     programs, refused = {}, []

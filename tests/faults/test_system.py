@@ -75,6 +75,7 @@ def test_two_processes_write_the_same_files(field: Field, name: str) -> None:
     assert two_at_once(field, CASES[name], whole(CASES[name], field.given, field.out)) == 2
 
 
+@pytest.mark.slow  # tests/tuning/test_tune.py has it in one process
 def test_two_searches_in_one_folder(field: Field) -> None:
     emptied(field.out)
     wanted = whole(CASES["tune"], field.given, field.out)

@@ -49,7 +49,7 @@ def wide_slots(program: Program) -> dict[int, str]:
     return {number: slot.name.split("/")[0] for number, slot in enumerate(program.slots) if slot.is_wide}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NETS)
 def test_onnx_runtime_runs_it_and_so_does_the_program(name: str) -> None:
     """Loaded and run with and without its rewrites; every node of the program is integer."""

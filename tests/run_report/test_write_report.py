@@ -156,6 +156,7 @@ def test_the_environment_is_told() -> None:
     assert told["processor"] == processor_here().name
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_once_more_is_told(files: tuple[Path, Path, np.ndarray], tmp_path: Path) -> None:
     fp32, int8, data = files
     found = calib8.compare(fp32, int8, data)

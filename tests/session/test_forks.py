@@ -114,6 +114,7 @@ def test_children_open_float_parts_anew_and_close_none_of_the_parents(threads: i
     assert works()
 
 
+@pytest.mark.slow
 def test_children_count_while_threads_of_the_parent_do() -> None:
     values, many = normal(100_000, seed=3), normal(4_000_000, seed=4)
 

@@ -110,6 +110,7 @@ MISFITS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", MISFITS)
 def test_arrays_that_cannot_take_the_results(proto: onnx.ModelProto, kind: str) -> None:
     with pytest.raises(DataError) as caught:
