@@ -18,7 +18,6 @@ class LeftError(Exception):
     """The run ends here."""
 
 
-@pytest.mark.slow
 def test_parts_are_the_whole(shared_data: Path, tmp_path: Path) -> None:
     model, images = shared_data / "models" / "efficientnet_lite0.onnx", shared_data / "imagenet" / "calib"
 
