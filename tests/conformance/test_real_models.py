@@ -25,12 +25,10 @@ from slow_cases import slow_but
 BATCH = 20
 
 
-def judge(
-    data: Path, network: Network, files: list[Path], runtime: str, samples: int | None = None
-) -> list[Evaluation]:
-    images, batch = data / network.evaluation, 1 if network.evaluation == "photos" else BATCH
+def judge(data: Path, network: Network, files: list[Path], runtime: str) -> list[Evaluation]:
+    batch = 1 if network.evaluation == "photos" else BATCH
     return evaluate(
-        files, images, preprocess=network.preprocess, runtime=runtime, batch=batch, samples=samples
+        files, data / network.evaluation, preprocess=network.preprocess, runtime=runtime, batch=batch
     )
 
 
@@ -70,7 +68,7 @@ def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
 ) -> None:
     files = [shared_data / NETWORKS[name].file, for_openvino(name)]
     results = {
-        runtime: judge(shared_data, NETWORKS[name], files, runtime, samples=1000)[1]
+        runtime: judge(shared_data, NETWORKS[name], files, runtime)[1]
         for runtime in ("onnxruntime", "openvino")
     }
     ours, other = results["onnxruntime"], results["openvino"]
