@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from slow_cases import thinned_out
 from tiers import TIERS, files, left_out
 
 # Workers share the processors: threads that PyTorch and NumPy start by themselves would only wait for others.
@@ -39,12 +40,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests bear the marks of their files."""
+    """Tests bear the marks of their files; of those that are thinned out, the other cases are slow."""
     for tier in TIERS:
         paths = {TESTS / path for path in files(tier)}
         for item in items:
             if item.path in paths:
                 item.add_marker(tier)
+    for item in items:
+        if thinned_out(item):
+            item.add_marker("slow")
 
 
 @pytest.fixture(autouse=True)

@@ -265,6 +265,7 @@ def test_tune_promises_the_worst_branch(
     assert again.best == found.best  # read from the folder
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("shares", "fewer"), [([0.90, 0.95], True), ([0.94, 0.95], False), ([0.96, 0.95], False)]
 )

@@ -82,6 +82,7 @@ def test_as_many_samples_come_here_as_anybody_looks_at() -> None:
     assert max(SCORED + HELD_BACK, *efforts) == MOST
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", ["minmax", "entropy-ncnn", "auto", "mse-behind"])
 def test_tables(method: str) -> None:
     data = Machines(ROWS)
@@ -93,6 +94,7 @@ def test_tables(method: str) -> None:
     assert data.told == ["counting", "fetching samples", *again]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("words", [{"effort": "fast"}, {"repair": ["cle", "bias"]}, {"effort": "balanced"}])
 def test_models(words: dict[str, Any]) -> None:
     there = calib8.quantize(conv_chain(), Machines(ROWS), **words)

@@ -160,6 +160,7 @@ def test_a_list_of_labels(pair: list[Path], pictures: Path, tmp_path: Path) -> N
         calib8.evaluate(pair, OnRay(pictures), preprocess=RECIPE, labels=tmp_path / "short.txt")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("words", [{}, {"samples": 37}, {"batch": 8}, {"label_offset": 1}])
 def test_arrays_with_labels(pair: list[Path], tmp_path: Path, words: dict[str, Any]) -> None:
     found = both(pair, array_file(tmp_path / "data.npz"), **words)

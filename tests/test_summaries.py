@@ -64,6 +64,7 @@ def engine_floats(result: Quantization, names: frozenset[str]) -> Counter[str]:
     return Counter(node.op_type for node in nodes if node.name in names)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("target", ["onnxruntime", "tflite", "tensorrt"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_summary_is_that_of_file_and_engine(name: str, target: str) -> None:
@@ -79,6 +80,7 @@ def test_the_summary_is_that_of_file_and_engine(name: str, target: str) -> None:
         assert f"{done} of {total} {op} quantized" in text
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_inspect_says_the_same_of_the_file(name: str, tmp_path: Path) -> None:
     result = quantized(NETWORKS[name], "onnxruntime")

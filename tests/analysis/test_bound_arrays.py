@@ -15,6 +15,7 @@ from calib8.analysis.workloads import open_workload
 from small_models import normal, onnx_model
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("runtime", ["calib8", "onnxruntime", "openvino"])
 def test_inputs_live_as_long_as_the_call(tmp_path: Path, runtime: str) -> None:
     """OpenVINO reads the memory of arrays that it does not keep: a process that let go of them crashed."""

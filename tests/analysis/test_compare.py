@@ -122,6 +122,7 @@ def test_both_orders_put_the_worst_first() -> None:
         assert all(math.isfinite(figure) for figure in figures)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("target", ["onnxruntime", "tflite", "tensorrt"])
 @pytest.mark.parametrize("name", NETS)
 def test_every_target_and_every_building_block(name: str, target: str) -> None:
@@ -165,6 +166,7 @@ def loudest_channel(model: onnx.ModelProto, tensor: str, axis: int, data: list[d
     return int(np.argmax(np.sum(np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1) ** 2, axis=1)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", ["onnxruntime", "tensorrt"])
 @pytest.mark.parametrize("name", ["conv_chain", "residual", "classifier", "upsample", "matmul"])
 def test_a_planted_fault_comes_out_on_top(name: str, target: str) -> None:

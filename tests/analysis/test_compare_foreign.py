@@ -38,6 +38,7 @@ def foreign(folder: Path, quant_format: QuantFormat, name: str = "residual", **o
     return folder / "int8.onnx"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -71,6 +72,7 @@ def test_codes_that_clip_like_the_relu_behind_them(tmp_path: Path) -> None:
     assert kept.saturated is not None and kept.saturated < 0.01 and kept.local.sqnr_db > 30
 
 
+@pytest.mark.slow
 def test_the_preprocessing_stored_in_the_int8_model_is_used(tmp_path: Path) -> None:
     from calib8.demo import CALIBRATION_PATH, HELDOUT_PATH, MODEL_PATH
 

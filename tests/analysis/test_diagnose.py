@@ -104,6 +104,7 @@ def test_an_input_whose_codes_do_not_fit_the_data_comes_first() -> None:
         assert "calibrated with other preprocessing" in first.reason.text
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("net", "repairs"),
     [

@@ -63,13 +63,14 @@ def wanted() -> object:
     return figures(found)
 
 
-@pytest.mark.parametrize("make", [once, Reader])
+@pytest.mark.parametrize("make", [once, pytest.param(Reader, marks=pytest.mark.slow)])
 def test_the_findings_of_the_array(make: Callable[..., Any], wanted: object) -> None:
     taken: list[int] = []
     assert figures(calib8.diagnose(one_loud_channel(), None, make(ROWS, taken))) == wanted
     assert taken == list(range(len(ROWS)))
 
 
+@pytest.mark.slow  # test_data_in_commands has such a loader
 def test_a_shuffling_loader_is_drawn_once() -> None:
     torch, passes = needed("torch"), []
 
@@ -89,6 +90,7 @@ def test_a_shuffling_loader_is_drawn_once() -> None:
     assert figures(found) == figures(calib8.diagnose(one_loud_channel(), None, [ITEMS[row] for row in order]))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("given", [False, True])
 def test_no_more_is_read_than_asked_for(given: bool) -> None:
     net, taken = one_loud_channel(), list[int]()

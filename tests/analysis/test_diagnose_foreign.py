@@ -17,6 +17,7 @@ from calib8.analysis.diagnose import diagnose
 from small_nets import NETS
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "options",
     [

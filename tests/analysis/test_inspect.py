@@ -135,6 +135,7 @@ def test_a_layer_with_computed_weights_stays_float(tmp_path: Path) -> None:
     assert by_name(result)["product"].macs == 4 * 64 * 4
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "target", ["onnxruntime", "calib8", "openvino", "tflite", "tensorrt", "tengine", "ncnn"]
 )
@@ -146,6 +147,7 @@ def test_every_layer_of_our_own_models_counts_as_quantized(net: str, target: str
     assert all(layer.quantized for layer in result.layers if layer.op_type in weighted)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("net", NETS)
 def test_a_quantized_model_counts_as_the_float_one_said(net: str, tmp_path: Path) -> None:
     """The same operations, the same of them quantized: what ``quantize`` tells too."""
@@ -190,6 +192,7 @@ def test_movers_of_dequantized_values_stay_float(tmp_path: Path) -> None:
     assert layers["move"].reason == "only float nodes read it" and layers["layer"].quantized
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("net", NETS)
 def test_quantizing_changes_neither_parameters_nor_macs(net: str, tmp_path: Path) -> None:
     """Batch norms are folded first, so that only models without them keep their number."""
@@ -371,6 +374,7 @@ def test_dynamic_sizes_of_a_real_model(shared_data: Path) -> None:
     assert sum(layer.op_type == "Conv" and layer.quantized for layer in result.layers) >= 62
 
 
+@pytest.mark.slow
 def test_box_decoding_of_a_real_model_stays_float(shared_data: Path) -> None:
     result = inspect_model(shared_data / "models" / "ultraface_RFB-320.onnx")
     left = {layer.op_type for layer in result.layers if not layer.quantized}

@@ -62,6 +62,7 @@ def test_rules_that_a_model_breaks(files: Path) -> None:
     assert calib8.inspect(files / "int8.tflite", target="tflite").violations == ()
 
 
+@pytest.mark.slow
 def test_what_data_show(files: Path) -> None:
     progress = list[tuple[str, int, int | None]]()
     found = calib8.inspect(

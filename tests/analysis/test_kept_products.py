@@ -45,6 +45,7 @@ def test_products_take_codes_though_they_are_not_quantized() -> None:
     assert not takes_codes(model, target_scheme("onnxruntime")) & set(PRODUCTS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kept", [(), PRODUCTS])
 def test_every_remedy_has_the_products_as_the_model_has_them(kept: tuple[str, ...]) -> None:
     """Its table has no ranges for what products in float read; a remedy that gave them codes was an error."""

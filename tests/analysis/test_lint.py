@@ -21,6 +21,7 @@ from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.pipeline import quantize
 from calib8.scheme import TARGETS, target_scheme
+from slow_cases import slow_but
 from small_nets import IMAGE, NETS, Net, clean, int8_forms, quantized
 
 
@@ -28,6 +29,7 @@ def test_every_target_has_rules() -> None:
     assert set(RULES) == set(TARGETS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("net", NETS)
 def test_our_own_models_are_clean(net: str, target: str) -> None:
@@ -35,7 +37,11 @@ def test_our_own_models_are_clean(net: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["resnet20_cifar10", "ch_ppocr_mobile_v2.0_cls_infer", "squeezenet_v1.1", "ultraface_RFB-320"]
+    "model",
+    slow_but(
+        ["resnet20_cifar10", "squeezenet_v1.1"],
+        ["resnet20_cifar10", "ch_ppocr_mobile_v2.0_cls_infer", "squeezenet_v1.1", "ultraface_RFB-320"],
+    ),
 )
 def test_real_models_are_clean_for_every_target(model: str, shared_data: Path) -> None:
     proto = onnx.load(shared_data / "models" / f"{model}.onnx")
@@ -161,6 +167,7 @@ def test_a_cubic_resize_needs_another_scale_behind(target: str) -> None:
     assert lint(quantized(net.model(net.conv(y, 4, 4)), target_scheme(target)), target) == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_layer_left_float_with_its_reason_is_no_violation(target: str) -> None:
     net = Net(shape=(1, *IMAGE[1:]))

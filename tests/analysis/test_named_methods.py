@@ -29,6 +29,7 @@ def reached(found: Treatment, proto: onnx.ModelProto, data: Any, wish: Wish, **a
     return found.diagnosis.dissection.figures(ir.from_proto(shaped)).sqnr_db
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("asked", [{"method": "percentile", "percent": 99.9}, {"method": "minmax"}])
 def test_remedies_have_the_ranges_of_the_method_that_the_user_named(asked: dict[str, Any]) -> None:
     proto, data = one_loud_channel(), samples(40)
@@ -56,6 +57,7 @@ def wishes(monkeypatch: pytest.MonkeyPatch, **asked: Any) -> list[Wish]:
     return tried
 
 
+@pytest.mark.slow
 def test_no_method_is_tried_where_the_user_named_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {wish.method for wish in wishes(monkeypatch)} == {None}
 

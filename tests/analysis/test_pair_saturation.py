@@ -155,6 +155,7 @@ def test_only_qdq_models_have_pairs_to_look_at(tmp_path: Path) -> None:
         observe(tmp_path / "model.onnx", [{"x": np.zeros((1, 4, 8, 8), np.float32)}], pairs=True)
 
 
+@pytest.mark.slow
 def test_seven_bits_would_cost_more(shared_data: Path, tmp_path: Path) -> None:
     """ResNet-20 for AVX2 stays within 2 dB of the model for VNNI; 7 bits for all channels lose more."""
     model, data = shared_data / "models" / "resnet20_cifar10.onnx", shared_data / "cifar10"

@@ -37,6 +37,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", ["onnxruntime", "tensorrt"])
 @pytest.mark.parametrize(("body", "floats"), CASES)
 def test_what_is_promised_is_reached(body: str, floats: tuple[str, ...], target: str) -> None:

@@ -187,6 +187,7 @@ def test_nodes_that_are_float_already_stay_so_and_cost_nothing_more() -> None:
     assert words[words.index("--keep-float") + 1] == "first"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("repair", ["bias-analytic", "absorb-analytic", "bn", "cle-replace", "adaround"])
 def test_models_of_every_repair_can_be_diagnosed(repair: str) -> None:
     int8 = calib8.quantize(normalized(), samples(), method="mse", repair=(repair,), keep_float=["last"])
@@ -204,6 +205,7 @@ def test_models_of_every_repair_can_be_diagnosed(repair: str) -> None:
     assert found.tried and all(figure > found.diagnosis.sqnr_db for figure in clinic_figures)
 
 
+@pytest.mark.slow
 def test_what_was_made_with_other_statistics_is_diagnosed_against_them() -> None:
     data = samples(mean=2.0)
     int8 = calib8.quantize(normalized(), data, method="mse", repair=("bn",), weights="per-tensor", threads=1)
@@ -321,6 +323,7 @@ def test_what_was_said_of_the_outputs_is_said_again() -> None:
     assert words[-4:] == ("--task", "classify", "--branch", "y=logits")
 
 
+@pytest.mark.slow
 def test_ranges_that_a_search_began_from_are_not_taken_for_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_effort, "CLIPPING_DB", 1000.0)
     monkeypatch.setattr(by_effort, "_took_wider_codes", lambda steps: True)
@@ -331,6 +334,7 @@ def test_ranges_that_a_search_began_from_are_not_taken_for_the_users(monkeypatch
     assert basis.method == "auto" and "--method" not in basis.flags()
 
 
+@pytest.mark.slow
 def test_where_no_method_was_named_ranges_are_chosen_as_by_quantize() -> None:
     proto, data = one_loud_channel(), samples(40)
     made = calib8.quantize(proto, data, repair=("none",), threads=1)
@@ -345,6 +349,7 @@ def test_where_no_method_was_named_ranges_are_chosen_as_by_quantize() -> None:
     assert best.sqnr_db == pytest.approx(quality, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_method_that_the_user_named_is_named_again() -> None:
     data = samples(40)
     made = calib8.quantize(plain(), data, method="minmax", threads=1)

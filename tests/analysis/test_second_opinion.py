@@ -15,6 +15,7 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
 from calib8.model.runtime import Session
 from calib8.parameters import on_command_line
+from slow_cases import slow_but
 from small_models import normal, onnx_model
 
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
@@ -226,7 +227,7 @@ def unlabelled(shared_data: Path, model: str, tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-@pytest.mark.parametrize("model", REAL)
+@pytest.mark.parametrize("model", slow_but(["mobilenet_v2_torchvision", "resnet20_cifar10"], REAL))
 def test_real_models_that_are_fed_rightly_say_nothing(shared_data: Path, model: str, tmp_path: Path) -> None:
     path = shared_data / "models" / f"{model}.onnx"
     seen = judge.preflight(path, unlabelled(shared_data, model, tmp_path), preprocess=REAL[model])

@@ -119,6 +119,7 @@ def test_without_the_same_network_in_float_nothing_is_compared_with_it() -> None
     assert conclusions(unknown)[1:] == told[1:], "not known to be the same network"
 
 
+@pytest.mark.slow
 def test_one_model_alone_and_several_threads(int8: Path) -> None:
     found = calib8.benchmark(int8, runtimes=["calib8"], threads=[2, 1], rounds=1)
     assert [one.subject.threads for one in found.timings] == [2, 1]

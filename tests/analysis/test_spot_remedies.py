@@ -66,6 +66,7 @@ def test_the_gain_is_that_of_the_model_that_the_keywords_make() -> None:
     assert noise(made.model) < noise(plain.model) / 2.0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", ["onnxruntime", "tflite"])
 def test_other_targets_hear_nothing_of_it(target: str) -> None:
     found = treated(target)

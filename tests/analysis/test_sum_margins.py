@@ -107,6 +107,7 @@ def test_a_float_bias_is_taken_as_it_will_be_rounded() -> None:
     assert "in a runtime that rounds it" in margin(proto).warning()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("net", NETS)
 def test_our_own_models_have_room(net: str, tmp_path: Path) -> None:
     onnx.save(clean(net, "onnxruntime"), tmp_path / "model.onnx")

@@ -23,6 +23,7 @@ def parts_of(found: Dissection, taps: tuple) -> list[Part]:
     return list(dict.fromkeys(part for pair in pairs for part in pair if part is not None))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "target"), [*((name, "onnxruntime") for name in sorted(NETS)), ("residual", "tensorrt")]
 )

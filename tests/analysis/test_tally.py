@@ -71,6 +71,7 @@ def test_outputs_come_apart_by_samples_where_they_can() -> None:
     assert len(by_sample(one, rows=3)) == len(by_sample([np.float32(3)], rows=2)) == 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("network", [classifier, heads])
 def test_an_evaluation_does_not_depend_on_batches_and_order(
     network: object, tmp_path_factory: pytest.TempPathFactory

@@ -54,6 +54,7 @@ def data() -> dict[str, np.ndarray]:
     return {"images": images, "labels": scores.argmax(1)}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["int8", "uint8"])
 @pytest.mark.parametrize("runtime", [*OWN, *LITERT])
 def test_real_numbers_go_in_and_out(models: dict[str, Path], runtime: str, name: str) -> None:
@@ -85,6 +86,7 @@ def test_codes_are_rounded_away_from_zero_at_ties() -> None:
     assert to_real(codes, meaning).tolist() == [0.5, -0.5, 0.0, -1.0, 62.0, -65.5, -65.5]
 
 
+@pytest.mark.slow
 def test_one_list_of_onnx_and_tflite_models(models: dict[str, Path], data: dict[str, np.ndarray]) -> None:
     for runtime in ("calib8", "reference", "litert", "litert-reference"):
         paths = [models["onnx"], models["int8"], models["uint8"]]

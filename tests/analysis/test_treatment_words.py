@@ -29,7 +29,7 @@ def diagnosed(**asked: Any) -> tuple[onnx.ModelProto, calib8.Treatment]:
     "asked",
     [
         {},
-        {"method": "percentile", "percent": 99.9},
+        pytest.param({"method": "percentile", "percent": 99.9}, marks=pytest.mark.slow),
         {"target": "openvino", "weights": "per-tensor", "activations": "int8", "power_of_two": True},
     ],
     ids=str,

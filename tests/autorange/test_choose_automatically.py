@@ -56,6 +56,7 @@ def test_outliers_are_given_up_only_where_no_layer_reads_them() -> None:
     assert needed.range.magnitude > 0.8 * needed.observed.magnitude
 
 
+@pytest.mark.slow
 def test_auto_is_no_worse_than_any_method_on_other_samples() -> None:
     proto = outlier_net(0.0)
     others = outlier_samples(60)[40:]

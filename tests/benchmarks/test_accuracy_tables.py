@@ -117,6 +117,7 @@ def small_network(folder: Path) -> Network:
     return Network("small", folder / "small.onnx", data, data, preprocess, ((0, 0), (0, 2)))
 
 
+@pytest.mark.slow
 def test_every_method_of_a_network_is_measured(tmp_path: Path) -> None:
     network = small_network(tmp_path)
     records = measure(network, tmp_path, 6, ALL, Setting(4, 1))

@@ -43,6 +43,7 @@ def test_every_runtime_on_a_network(
             joined([speed, tmp_path / "other.json"])
 
 
+@pytest.mark.slow
 def test_what_else_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "VISIT_SECONDS", 0.0)
     monkeypatch.setattr(rounding, "NETWORKS", ("squeezenet1_1",))

@@ -19,6 +19,7 @@ from calib8.model.graph import graph_inputs
 from detector_faults import KINDS, Fault
 from fault_places import Network, NoSpotError
 from planted_faults import outcome
+from slow_cases import slow_but
 from small_models import normal, onnx_model
 
 RIGHT = Preprocess(resize="none", mean=(127.0,), scale=(1 / 128,))
@@ -36,6 +37,7 @@ def fed(images: Path, model: object) -> list[dict[str, np.ndarray]]:
     return [dict(sample.inputs) for sample in dataset]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_planted_fault_is_named_first(kind: str, images: Path) -> None:
     net = detector(pictures())
@@ -43,7 +45,7 @@ def test_a_planted_fault_is_named_first(kind: str, images: Path) -> None:
     assert told.place == 1, told
 
 
-@pytest.mark.parametrize("kind", ["giant channel", "dead normalization"])
+@pytest.mark.parametrize("kind", slow_but(["giant channel"], ["giant channel", "dead normalization"]))
 def test_what_two_tensors_around_an_activation_share_is_named_too(kind: str, images: Path) -> None:
     """Codes lie in front of a SiLU and behind it: either tensor in float alone gains nothing."""
     net = detector(pictures(), silu=True)
@@ -61,11 +63,12 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 UNIT = Preprocess(resize="none", mean=(0.0,), scale=(1 / 255,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "repair"),
     [
         ("giant channel", "equalize-through"),
-        pytest.param("outlier weight", "constant-channels", marks=pytest.mark.slow),
+        ("outlier weight", "constant-channels"),
         ("blank images", ""),
     ],
 )
@@ -93,6 +96,7 @@ def test_normalizations_that_are_put_back_leave_the_function(scenes: Path) -> No
         np.testing.assert_allclose(after[0], before[0], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_sound_detector_is_accused_of_none_of_them(images: Path) -> None:
     net = detector(pictures())
     int8 = calib8.quantize(net, images, preprocess=RIGHT, method="mse", repair=("none",), threads=1)
@@ -100,6 +104,7 @@ def test_a_sound_detector_is_accused_of_none_of_them(images: Path) -> None:
     assert {one.reason.cause for one in found.findings} <= {"codes"}
 
 
+@pytest.mark.slow
 def test_another_channel_layer_or_cause_is_not_taken_for_it(images: Path) -> None:
     """The script would say that a diagnosis misses."""
     net = detector(pictures())

@@ -33,6 +33,7 @@ def test_multiplications_are_the_published_ones(name: str) -> None:
     assert macs == pytest.approx(1e9 * TOPOLOGIES[name].gmacs, rel=tolerance)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", ["mobilenet_v2", "resnet18", "googlenet", "densenet121", "convnext_atto", "yolov5n"]
 )

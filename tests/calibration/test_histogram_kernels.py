@@ -157,6 +157,7 @@ def test_many_updates_and_merges_equal_one(isa: str, cuts: list[int], seed: int)
     assert found == dataclasses.replace(whole, **sums)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize("kind", ["normal", "relu", "negative", "growing", "any"])
 @pytest.mark.parametrize("rows", [1, 2, 3, 7, 100])

@@ -63,6 +63,7 @@ def test_minmax() -> None:
     assert choose_range(statistics_of(-3, 2), INT8_SYMMETRIC, METHODS["minmax"]) == Range(-3, 3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("spec", SPECS)
 @given(values=arrays(np.float32, st.integers(1, 40), elements=st.floats(width=32, allow_nan=False)))

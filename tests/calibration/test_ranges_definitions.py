@@ -33,6 +33,7 @@ def test_the_distributions_are_there() -> None:
     assert stored("half_normal_zeros").zeros > 0.4 * stored("half_normal_zeros").count
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("spec", SPECS, ids=["uint8", "symmetric"])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("method", EXACT)
@@ -42,6 +43,7 @@ def test_the_range_is_that_of_the_definition(method: str, name: str, spec: Quant
     assert choose_range(statistics, spec, METHODS[method]) == definition(statistics, spec)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("name", "spec"), SEARCHED)
 def test_mse_is_that_of_the_definition(name: str, spec: QuantSpec) -> None:
     statistics = stored(name)
@@ -82,6 +84,7 @@ def test_divergences_are_those_of_the_definition(name: str, levels: int) -> None
     np.testing.assert_allclose(fast[:: chosen.step], slow, rtol=0, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("spec", [UINT8, INT8, INT8_SYMMETRIC, QuantSpec(4)])
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_are_those_of_the_definition(name: str, spec: QuantSpec) -> None:

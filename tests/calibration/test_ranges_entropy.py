@@ -69,6 +69,7 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("levels", [8, 128, 256])
 def test_prefix_sums_equal_the_definition(kind: str, levels: int) -> None:

@@ -72,6 +72,7 @@ def test_modelled_error_is_the_error_of_the_quantizer(kind: str, spec: QuantSpec
         assert modelled[0] == pytest.approx(true_error(values, chosen, spec), rel=0.03), share
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("spec", SPECS)
 def test_search_finds_the_optimum_of_the_data(kind: str, spec: QuantSpec) -> None:
@@ -87,6 +88,7 @@ def test_search_finds_the_optimum_of_the_data(kind: str, spec: QuantSpec) -> Non
     assert true_error(values, found, spec) <= best * 1.03
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("spec", [INT8_SYMMETRIC, INT4])
 def test_symmetric_search(kind: str, spec: QuantSpec) -> None:

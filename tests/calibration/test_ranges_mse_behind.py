@@ -53,6 +53,7 @@ def error(values: npt.NDArray[np.float32], function: Plain, chosen: Range, spec:
     return float(np.sum((function(values.astype(np.float64)) - function(coded.astype(np.float64))) ** 2))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -70,6 +71,7 @@ def test_the_error_is_that_of_the_values(name: str, kind: str, spec: str) -> Non
         assert found == pytest.approx(error(values, FUNCTIONS[name], Range(low, high), code), rel=0.03)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -77,6 +77,7 @@ def test_every_candidate_of_small_histograms_is_the_slow_one(method: str, seed: 
     np.testing.assert_allclose(found, expected, rtol=0.0 if exact else 1e-11, atol=0.0 if exact else 1e-12)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("method", VARIANTS)
 @pytest.mark.parametrize("name", DATA)
 def test_the_threshold_is_that_of_the_slow_search(method: str, name: str) -> None:

@@ -24,6 +24,7 @@ from calib8.model.runtime import open_session
 from calib8.model.taps import tapped_model
 from calib8.passes.prepare import prepare
 from conformance.real_networks import NETWORKS
+from slow_cases import slow_but
 from small_models import graph, normal
 
 BODY = """
@@ -80,6 +81,7 @@ def test_odd_channels_are_counted_as_the_definition_counts(channels: int, size: 
     assert gathered(model, feeds).tensors == definition(model, TENSORS, feeds).tensors
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 5, 15])
 def test_batches_and_threads_do_not_matter(cut: int, threads: int) -> None:
@@ -329,7 +331,7 @@ def test_moving_leaves_other_graphs_as_they_are() -> None:
     assert kinds.count("Tap") == 2
 
 
-@pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2"])
+@pytest.mark.parametrize("name", slow_but(["resnet20"], ["resnet20", "mobilenet_v2"]))
 def test_real_models(name: str, shared_data: Path) -> None:
     entry = NETWORKS[name]
     original = load_model(shared_data / entry.file)

@@ -56,6 +56,7 @@ def outputs_db(fp32: Path, int8: Path) -> float:
     return float(np.mean(10.0 * np.log10(sum(signal) / np.maximum(sum(noise), 1e-30))))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("names", ["none", "for a shell to trip over"])
 @pytest.mark.parametrize(
     ("build", "tensor", "cause"),
@@ -112,6 +113,7 @@ def test_other_data_than_those_of_the_training_come_first(cli, tmp_path: Path, o
     assert "statistics" not in [one["cause"] for one in load(out / "r.json")["findings"]]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -149,6 +151,7 @@ def test_the_command_keeps_what_the_user_asked_for(
     assert better == pytest.approx(gain, abs=0.1) and gain >= 1.0
 
 
+@pytest.mark.slow
 def test_a_real_network_without_names_of_nodes(
     cli, shared_data: Path, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def test_every_runtime_with_every_number_of_threads(cli, int8: Path, out: Path) 
         assert "give the float model too" in said[3]
 
 
+@pytest.mark.slow
 def test_models_run_where_they_can(cli, model: Path, int8: Path, saved: Path, out: Path) -> None:
     plan = int8.with_suffix(".c8")
     InferenceSession(int8).save(plan)
@@ -91,6 +92,7 @@ def test_models_run_where_they_can(cli, model: Path, int8: Path, saved: Path, ou
     assert any(line.endswith(ending) for line in lines)  # a line on other work may follow
 
 
+@pytest.mark.slow  # tests/analysis/test_speed.py has profiles too
 def test_the_time_of_every_part(cli, int8: Path, out: Path) -> None:
     flags = ("--threads", "1,2", "--rounds", "1", "--runtime", "calib8", "--profile", "--json", out / "b")
     result = cli("benchmark", int8, *flags)
@@ -133,6 +135,7 @@ def test_without_threads_one_and_all_cores(cli, int8: Path, out: Path) -> None:
     assert [e["threads"] for e in load(out / "b")["results"]] == sorted({1, usable_cores()})
 
 
+@pytest.mark.slow
 def test_shapes(cli, refused, int8: Path, out: Path) -> None:
     flags = ("--threads", "1", "--rounds", "1", "--runtime", "calib8", "--json", out / "b")
     result = cli("benchmark", int8, *flags, "--shape", "image=2,3,16,16")
@@ -195,6 +198,7 @@ def test_only_installed_runtimes_are_taken_by_themselves(monkeypatch: pytest.Mon
     assert benchmark_runtimes.installed_runtimes() == ("calib8", "onnxruntime", "litert")
 
 
+@pytest.mark.slow
 def test_a_model_that_a_runtime_cannot_load(
     cli, refused, int8: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

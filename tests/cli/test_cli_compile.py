@@ -174,6 +174,7 @@ def test_run_in_the_engine(cli, int8: Path, compiled: Path, images: Path, out: P
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("flags", [(), ("--profile", "tflite"), ("--integer-only",)])
 def test_compare_in_the_engine(
     cli, model: Path, int8: Path, images: Path, out: Path, flags: tuple[str, ...]

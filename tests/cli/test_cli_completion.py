@@ -76,6 +76,7 @@ def test_only_names_that_begin_so_are_offered() -> None:
     assert of_few is not None and of_few("") == ["calib8", "openvino"]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("words", "names"),
     [

@@ -53,6 +53,7 @@ def test_evaluate_keeps_the_other_rows(cli, pair: tuple[Path, Path, Path], tmp_p
     assert [entry["images"] for entry in told] == [0, 3]
 
 
+@pytest.mark.slow
 def test_nothing_but_crashes_is_an_error(cli, refused, pair: tuple[Path, Path, Path]) -> None:
     _, crash, data = pair
     refused(cli("evaluate", crash, "--data", data, "--runtime", "openvino"), 1, f"{crash}: {LOADS}")
@@ -60,6 +61,7 @@ def test_nothing_but_crashes_is_an_error(cli, refused, pair: tuple[Path, Path, P
     refused(cli("run", crash, "--data", data, "--runtime", "openvino"), 1, f"{crash}: {LOADS}")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("flags", "exit_code"), [((), 0), (("--runtime", "onnxruntime,openvino"), 1)])
 def test_benchmark_keeps_the_other_rows(
     cli, pair: tuple[Path, Path, Path], flags: tuple[str, ...], exit_code: int

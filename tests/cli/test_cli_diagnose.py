@@ -74,6 +74,7 @@ def test_the_document_holds_everything(cli, loud: Path, images: Path, out: Path)
     assert best["sqnr_db"] == pytest.approx(document["sqnr_db"] + best["gain_db"])
 
 
+@pytest.mark.slow
 def test_another_preprocessing_than_that_of_the_calibration_comes_first(
     cli, model: Path, int8: Path, images: Path, out: Path
 ) -> None:

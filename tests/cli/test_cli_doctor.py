@@ -35,6 +35,7 @@ def test_a_wrong_instruction_set_is_a_finding(cli, monkeypatch: pytest.MonkeyPat
     assert "Unset CALIB8_ISA." in result.stdout
 
 
+@pytest.mark.slow
 def test_quiet_and_refused(cli, refused, out: Path) -> None:
     assert cli("doctor", "--quiet").output == ""
     refused(cli("doctor", "--json", out / "none" / "here.json"), 2, "--json", "cannot be written")

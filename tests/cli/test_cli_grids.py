@@ -12,6 +12,7 @@ from json_output import load
 from PIL import Image
 
 from grid_nets import pictures, yolo2, yolo3, yolo5
+from slow_cases import slow_but
 
 NETS = {"yolov2-grid": yolo2, "yolov3-grid": yolo3, "yolov5-grid": yolo5}
 SIDES = "1,1.5,2,1,2.5,3,4,2,3,5"
@@ -28,7 +29,7 @@ def saved(net: onnx.ModelProto, tmp_path: Path) -> Path:
     return tmp_path / "net.onnx"
 
 
-@pytest.mark.parametrize("form", NETS)
+@pytest.mark.parametrize("form", slow_but(["yolov3-grid"], NETS))
 def test_boxes_and_scores_are_judged_apart(cli, data: Path, tmp_path: Path, out: Path, form: str) -> None:
     model = saved(NETS[form](), tmp_path)
     made = cli(
@@ -52,6 +53,7 @@ def test_boxes_and_scores_are_judged_apart(cli, data: Path, tmp_path: Path, out:
     assert all(kind in told.output for kind in kinds) and "detect: recall" in told.output
 
 
+@pytest.mark.slow
 def test_a_named_grid_is_tuned_and_stays_named(cli, data: Path, tmp_path: Path, out: Path) -> None:
     model, named = saved(yolo2(), tmp_path), ("--branch", f"grid=yolov2-grid:{SIDES}")
     found = cli("tune", model, "--data", data, *named, "--min-map-ratio", "0.5", "-o", out / "t.onnx")

@@ -279,7 +279,7 @@ def test_every_target(cli, model: Path, images: Path, out: Path, target: str) ->
         ("evaluate", "{model}", "--data", "{images}", *FLAGS, "--json", "{out}/e.json"),
         ("run", "{model}", "--data", "{images}", *FLAGS, "--json", "{out}/r.json"),
         ("inspect", "{model}", "--json", "{out}/i.json"),
-        ("demo", "--output", "{out}"),
+        pytest.param(("demo", "--output", "{out}"), marks=pytest.mark.slow),
     ],
     ids=lambda arguments: arguments[0],
 )

@@ -84,6 +84,7 @@ def repaired(cli: Any, out: Path, images: Path, proto: onnx.ModelProto, names: s
     return steps[0], result.stdout
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", WORK)
 def test_it_is_carried_out_and_told(cli, out: Path, images: Path, name: str) -> None:
     step, text = repaired(cli, out, images, WORK[name], name)
@@ -174,6 +175,7 @@ def test_notes_of_what_was_left_out_are_told(cli, out: Path, images: Path) -> No
     assert all(f"  note: {note}" in left_out for note in step["notes"])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["bias-analytic", "absorb-analytic", "bn"])
 def test_what_a_repair_made_can_be_diagnosed(cli, out: Path, images: Path, name: str) -> None:
     repaired(cli, out, images, normalized(40.0 if name == "absorb-analytic" else 0.0), name)

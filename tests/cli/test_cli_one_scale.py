@@ -48,6 +48,7 @@ def test_naively_quantized_it_says_nothing(cli, files: tuple[Path, Path, Path], 
     assert set(weight_scales(out / "int8.onnx")) == {1}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("repairs", [("--repair", "cle,bias"), ("--effort", "fast")])
 def test_equalized_and_its_biases_corrected_it_says_what_it_said(
     cli, files: tuple[Path, Path, Path], out: Path, repairs: tuple[str, str]

@@ -39,6 +39,7 @@ def table(cli, model: Path, images: Path, tmp_path: Path) -> Path:
 GIVEN = ("--range", "*=-1,1", "--range", "feat*=scale:0.0375,3", "--range", "image=0.5,2")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("source", ["data", "stats", "table"])
 def test_they_reach_the_file_whatever_the_ranges_come_from(
     cli, model: Path, images: Path, table: Path, out: Path, source: str
@@ -82,6 +83,7 @@ def test_what_a_table_lacks_can_be_given(cli, refused, model: Path, table: Path,
     assert codes(out / "q.onnx")["maps"] == (0.25, 0)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "target", ["onnxruntime", "calib8", "openvino", "tflite", "tensorrt", "tengine", "ncnn"]
 )

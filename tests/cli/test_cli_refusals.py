@@ -269,6 +269,7 @@ def test_what_is_no_file_is_told_alike_everywhere(
             refused(cli(*command), 1, f"{path}: {problem}. Give the path of")
 
 
+@pytest.mark.slow
 def test_threads_of_the_engine(cli, refused, images: Path, tmp_path: Path) -> None:
     data = ("--data", images, *FLAGS, "--runtime", "calib8", "--threads", 300)
     model, quantized = save(cnn(), tmp_path / "m.onnx"), tmp_path / "q.onnx"

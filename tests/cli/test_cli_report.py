@@ -175,6 +175,7 @@ def test_diagnose(cli, model: Path, int8: Path, arrays: Path, out: Path) -> None
             assert result.stdout.split("do the first:\n  ")[1].splitlines()[0] in words(page)
 
 
+@pytest.mark.slow
 def test_tune(cli, model: Path, arrays: Path, out: Path) -> None:
     page, promise = out / "run.html", ("--min-sqnr", "15", "--effort", "fast")
     result = cli("tune", model, "--data", arrays, *promise, "-o", out / "t.onnx", "--report", page)
@@ -186,6 +187,7 @@ def test_tune(cli, model: Path, arrays: Path, out: Path) -> None:
     assert broken.exit_code == 3 and "promise not kept" in words(out / "b.html")
 
 
+@pytest.mark.slow
 def test_the_same_again_but_for_times(cli, model: Path, images: Path, out: Path) -> None:
     pages = [out / "a.html", out / "b.html"]
     for page in pages:

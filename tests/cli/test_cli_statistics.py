@@ -30,6 +30,7 @@ def made(cli, model: Path, images: Path, out: Path) -> Paths:
     return paths
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_from_statistics_gives_the_bytes_that_data_give(
     cli, made: Paths, images: Path, out: Path, method: str
@@ -69,6 +70,7 @@ def test_the_preprocessing_of_statistics_is_stored_and_another_one_refused(
     assert not (out / "x.onnx").exists()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("total", [1, 2, 4])
 def test_merged_shards_are_the_bytes_of_one_run(
     cli, made: Paths, images: Path, out: Path, total: int
@@ -91,6 +93,7 @@ def test_merged_shards_are_the_bytes_of_one_run(
     assert (out / "merged.json").read_bytes() == (out / "whole.json").read_bytes()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("batch", [1, 2, 4])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_order_batches_and_threads_leave_no_trace(
@@ -153,6 +156,7 @@ def test_statistics_of_fewer_tensors(cli, refused, made: Paths, images: Path, ou
     assert not (out / "x").exists()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [

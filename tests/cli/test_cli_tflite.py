@@ -123,6 +123,7 @@ def test_benchmark_beside_litert(
         assert entry["gmacs"] * entry["min_ms"] * 1e6 == pytest.approx(MACS)
 
 
+@pytest.mark.slow
 def test_benchmark_leaves_out_what_litert_crashes_on(
     cli, refused, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_folder_with_other_things_is_refused(
     assert [path.name for path in (out / "w").iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["trials.jsonl", "fast.npz", "statistics", "seconds.json"])
 def test_a_broken_folder_is_told(
     cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], name: str
@@ -193,6 +194,7 @@ def test_a_broken_folder_is_told(
     assert cli("tune", model, *arguments).exit_code == 0, "the cure that was told"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("content", [b"{]", b"[1]", None])
 def test_without_settings_the_whole_folder_has_to_go(
     cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], content: bytes | None

@@ -44,6 +44,7 @@ def test_a_device_is_no_output(cli, refused, model: Path, tmp_path: Path) -> Non
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.slow  # tests/faults has it for every command
 @pytest.mark.parametrize("command", ["quantize", "calibrate"])
 def test_full_disk(process, tmp_path: Path, out: Path, command: str) -> None:
     target = out / "result.v2"

@@ -73,6 +73,7 @@ def test_it_ends_at_a_signal_to_terminate(reports: Path) -> None:
         assert process.wait(60) == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_browser_that_is_half_way_through_a_question_does_not_hold_it(reports: Path) -> None:
     with running(reports) as (process, url):
         port = int(url.split(":")[2].partition("/")[0])
@@ -124,6 +125,7 @@ def test_the_list_for_machines(reports: Path, tmp_path: Path) -> None:
     assert (third["verdict"], third["figures"]) == (None, None) and "cut off" in third["why"]
 
 
+@pytest.mark.slow
 def test_quiet_prints_nothing(reports: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "calib8", "view", reports, "--no-browser", "--quiet", "--json"]
     with subprocess.Popen(

@@ -8,6 +8,7 @@ from subprocess import CompletedProcess, run
 from sys import executable
 
 import onnx
+import pytest
 from onnx import helper
 from tiny_models import FLAGS, cnn, save
 
@@ -30,6 +31,7 @@ def test_a_network_of_layers_needs_neither(process: Process, model: Path, images
     assert loaded(process, model, images, out) == "[]"
 
 
+@pytest.mark.slow
 def test_what_can_be_rewritten_needs_onnxscript(
     process: Process, images: Path, out: Path, tmp_path: Path
 ) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import pytest
 from _pytest.mark.structures import ParameterSet
 
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
 from calib8.pipeline import Calibration
+from slow_cases import slow_but
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,14 @@ SLOW: Final = frozenset({"efficientnet_lite0", "squeezenet", "resnet56"})
 
 def with_slow_ones(names: Iterable[str], *others: str) -> list[ParameterSet]:
     """The names as parameters; ``scripts/check-full`` alone runs the test for ``SLOW`` and ``others``."""
-    return _slow_are(SLOW | set(others), names)
+    return slow_but(set(names) - SLOW - set(others), names)
 
 
-def _slow_are(slow: Collection[str], names: Iterable[str]) -> list[ParameterSet]:
-    return [pytest.param(name, marks=pytest.mark.slow if name in slow else ()) for name in names]
+SMALL: Final = ("resnet8", "resnet20", "squeezenet", "mobilenet_v2")
+"""Networks that are quantized and run in seconds."""
 
-
-LARGE: Final = ("efficientnet_lite0", "resnet56", "ocr_detector")
-"""Networks that take long whatever is tested."""
-
-EVERY_NETWORK: Final = _slow_are(LARGE, NETWORKS)
-"""All as parameters; ``scripts/check-full`` alone runs the test for ``LARGE``."""
+EVERY_NETWORK: Final = slow_but(SMALL, NETWORKS)
+"""All as parameters; ``scripts/check-full`` alone runs the test for those that are not ``SMALL``."""
 
 
 Calibrated = Callable[[str], Calibration]

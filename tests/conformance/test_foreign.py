@@ -253,6 +253,7 @@ def test_kept_files_belong_together(name: str) -> None:
         np.testing.assert_allclose(found, expected, atol=float(np.ptp(expected)) / 50)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_native_engine_gives_the_same_bits(name: str, profile: Profile) -> None:
@@ -291,6 +292,7 @@ def test_top1_equal(name: str) -> None:
         assert np.mean(found.argmax(-1) == expected.argmax(-1)) >= MODELS[name].top1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MODELS)
 def test_integer_only_refuses_float_by_name(name: str) -> None:
     model = load_model(FOLDER / f"{name}.onnx")

@@ -53,6 +53,7 @@ def sound(shared_data: Path, int8: Path, images: list[dict[str, Array]]) -> Comp
     return compare(shared_data / NETWORK.file, int8, images)
 
 
+@pytest.mark.slow
 def test_every_tensor_of_a_sound_model_is_told(sound: Comparison, int8: Path) -> None:
     ops = [node.op_type for node in onnx.load(int8).graph.node]
     assert [tensor.node for tensor in sound.tensors if tensor.scale is None] == ["/_fc/Gemm"]
@@ -74,6 +75,7 @@ def test_the_narrow_linear_layers_are_the_worst(sound: Comparison) -> None:
     assert sum("_project_conv" in node or node.endswith("/Add") for node in worst) >= 8, worst
 
 
+@pytest.mark.slow
 def test_the_outputs_are_those_that_evaluate_sees(shared_data: Path, int8: Path) -> None:
     model, data = shared_data / NETWORK.file, shared_data / NETWORK.evaluation
     found = compare(model, int8, data, samples=12, batch=4)
@@ -83,6 +85,7 @@ def test_the_outputs_are_those_that_evaluate_sees(shared_data: Path, int8: Path)
     assert found.outputs.sqnr_db == pytest.approx(judged.sqnr_db, abs=1e-3)
 
 
+@pytest.mark.slow  # tests/analysis/test_compare.py plants them in small networks
 def test_a_planted_fault_comes_out_on_top(
     shared_data: Path, int8: Path, images: list[dict[str, Array]], sound: Comparison
 ) -> None:

@@ -82,6 +82,7 @@ def mul_reference(a: Quantized, b: Quantized, y: Quantized, shape: tuple[int, ..
 BINARY = {"QLinearAdd": add_reference, "QLinearMul": mul_reference}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("op", BINARY)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("seed", SEEDS)
@@ -93,6 +94,7 @@ def test_fused_sums_and_products(op: str, dtype: str, seed: int) -> None:
         np.testing.assert_array_equal(BINARY[op](a, b, y, shape), expected, f"case {case}")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op", BINARY)
 @pytest.mark.parametrize("runs", ["equal", "left", "right"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
@@ -123,6 +125,7 @@ def float_binary(op: str, a: Quantized, b: Quantized, y: Quantized) -> Array:
     return onnx_runtime(nodes, {"a": a.data, "b": b.data}, constants)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_differences(dtype: str, seed: int) -> None:
@@ -136,6 +139,7 @@ def test_differences(dtype: str, seed: int) -> None:
         np.testing.assert_array_equal(result, float_binary("Sub", a, b, y), f"case {case}")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("op", "kind"), [("Max", Maximum), ("Min", Minimum)])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("seed", SEEDS)
@@ -160,6 +164,7 @@ def awkward_floats(rng: np.random.Generator, count: int, y: Quantized) -> Array:
     return np.where(rng.random(count) < 0.1, rng.choice(special, count), values).astype(np.float32)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_quantize_and_dequantize(dtype: str, seed: int) -> None:
@@ -182,6 +187,7 @@ def test_quantize_and_dequantize(dtype: str, seed: int) -> None:
         np.testing.assert_array_equal(result, expected, f"case {case}")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("types", [*TYPES, ("int8", "uint8")], ids="·".join)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_dequantizer_before_a_quantizer(seed: int, types: tuple[str, str]) -> None:

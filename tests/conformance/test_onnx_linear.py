@@ -130,6 +130,7 @@ def conv_case(rng: np.random.Generator, types: tuple[str, str]) -> tuple[Array, 
     return expected, result.transpose(0, 3, 1, 2)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("types", TYPES, ids="·".join)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_qlinear_conv(seed: int, types: tuple[str, str]) -> None:
@@ -166,6 +167,7 @@ def constant_product(
     return x, weight, scales, point, fitting_output(rng, x, weight, point, scales, depth)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("types", TYPES, ids="·".join)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_qlinear_matmul_with_a_constant(seed: int, types: tuple[str, str]) -> None:
@@ -181,6 +183,7 @@ def test_qlinear_matmul_with_a_constant(seed: int, types: tuple[str, str]) -> No
         np.testing.assert_array_equal(result, expected, f"case {case}")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("types", TYPES, ids="·".join)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_qlinear_matmul_of_two_activations(seed: int, types: tuple[str, str]) -> None:
@@ -203,6 +206,7 @@ def test_qlinear_matmul_of_two_activations(seed: int, types: tuple[str, str]) ->
         np.testing.assert_array_equal(result, expected, f"case {case}")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("types", TYPES, ids="·".join)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_qgemm_with_codes_and_with_floats(seed: int, types: tuple[str, str]) -> None:
@@ -240,6 +244,7 @@ def sums_to_floats(
     return [step, Dequantize("dq", (1,), (2,), axes)], [x.slot(), sums, Slot("y", shape, "float32")]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("types", TYPES, ids="·".join)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_matmul_integer_to_float(seed: int, types: tuple[str, str]) -> None:

@@ -28,6 +28,7 @@ def quotient_nodes(epsilon: float | None) -> list[object]:
     return nodes
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("epsilon", [None, 1e-6, 0.37])
 def test_quotients_of_all_pairs_of_codes(dtype: str, epsilon: float | None) -> None:

@@ -75,6 +75,7 @@ def tabulated(case: Case, op: str, attributes: Attributes, constants: Mapping[st
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", EXACT)
 def test_tables(name: str) -> None:
     op, attributes, constants = EXACT[name]
@@ -83,6 +84,7 @@ def test_tables(name: str) -> None:
         assert np.array_equal(tabulated(case, op, attributes, constants), expected), case
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", APPROXIMATE)
 def test_tables_of_transcendental_functions(name: str) -> None:
     op, attributes, output = APPROXIMATE[name]

@@ -57,6 +57,7 @@ def program_of(path: Path, profile: Profile, batch: Batch) -> Program:
     return lower(load_model(path), profile=profile, shapes=shapes)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", EVERY_NETWORK)
 def test_it_lowers_completely_and_runs_natively_with_the_same_bits(
@@ -89,6 +90,7 @@ def test_profile_onnx_gives_the_outputs_of_onnxruntime(
             assert share == 1.0 if name != "ocr_detector" else share > 0.999
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("name", "profile"),
     [
@@ -123,6 +125,7 @@ def test_agreement_with_the_float_model_is_that_of_onnxruntime(
         assert ours >= theirs - max(0.01, 2.5 / samples)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", ["tflite", "single"])
 @pytest.mark.parametrize("name", [name for name in EVERY_NETWORK if name.values[0] not in FLOAT_NODES])
 def test_integer_only_means_integers(

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
-from real_networks import EVERY_NETWORK, NETWORKS, Quantized
+from real_networks import NETWORKS, Quantized
 
 from calib8.data.batches import batches
 from calib8.data.opening import open_dataset
@@ -19,6 +19,7 @@ from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.save import save_model
 from calib8.session import InferenceSession
+from slow_cases import slow_but
 
 FLOAT_OPS = {
     "ultraface": {"Add", "Concat", "Exp", "Flatten", "Mul", "Reshape", "Slice", "Softmax", "Sub"},
@@ -45,7 +46,7 @@ def in_engine(path: Path, feeds: dict[str, Array]) -> list[Array]:
     return InferenceSession(path, shapes=shapes).run(None, feeds)
 
 
-@pytest.mark.parametrize("name", EVERY_NETWORK)
+@pytest.mark.parametrize("name", slow_but(["resnet8", "squeezenet"], NETWORKS))
 def test_the_bits_are_those_of_the_qdq_model(
     name: str, quantized: Quantized, shared_data: Path, tmp_path: Path
 ) -> None:

@@ -20,6 +20,7 @@ from calib8.ops.groups import WEIGHTED_OPS
 from calib8.passes.fold_affine import output_channels
 from calib8.pipeline import quantize
 from calib8.scheme import TARGETS
+from slow_cases import slow_but
 
 BATCH = 20
 
@@ -60,7 +61,7 @@ def test_the_file_is_about_a_quarter(
 
 
 @pytest.mark.parametrize(
-    "name", with_slow_ones(NETWORKS, "mobilenet_v2", "resnet20", "ocr_detector", "ocr_direction")
+    "name", with_slow_ones(NETWORKS, "mobilenet_v2", "resnet20", "ultraface", "ocr_detector", "ocr_direction")
 )
 def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
     name: str, for_openvino: Quantized, shared_data: Path
@@ -103,7 +104,7 @@ def test_accuracy_is_kept(
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", EVERY_NETWORK)
+@pytest.mark.parametrize("name", slow_but(["resnet8", "resnet20"], NETWORKS))
 def test_every_target_passes_its_own_rules(
     name: str, target: str, calibrated: Calibrated, shared_data: Path, tmp_path: Path
 ) -> None:

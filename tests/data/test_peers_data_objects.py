@@ -91,6 +91,7 @@ def test_they_give_the_samples_of_a_folder(kind: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(pixels, PIXELS.transpose(0, 3, 1, 2).astype(np.float32))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_calibrate_as_a_folder_does(kind: str, tmp_path: Path) -> None:
     plain = calib8.collect_statistics(model(), folder(tmp_path / "plain"), preprocess=RECIPE).statistics

@@ -68,6 +68,7 @@ def test_workers_give_the_bytes_of_one_process(
     assert "core_worker" not in capfd.readouterr().err, "Ray has nothing to warn of"
 
 
+@pytest.mark.slow  # test_parts and test_store have parts without Ray
 def test_parts_are_taken_from_the_checkpoint(
     ray: Any, files: list[Path], whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +104,7 @@ def np_file(folder: Path) -> Path:
     return folder / "rows.npy"
 
 
+@pytest.mark.slow
 def test_many_rows_are_joined_by_workers(
     ray: Any, files: list[Path], whole: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +121,7 @@ def test_many_rows_are_joined_by_workers(
     assert sorted(taken) == [3, 9, 9], "of 21 units"
 
 
+@pytest.mark.slow
 def test_labels_choose_machines(ray: Any, files: list[Path], whole: bytes) -> None:
     given: dict[str, Any] = {"preprocess": RECIPE, "workers": 1}
     here = {"ray.io/node-id": ray.nodes()[0]["NodeID"]}
@@ -142,6 +145,7 @@ def test_a_bad_picture_ends_the_run_or_is_counted(
     assert collect(network(), folder, preprocess=RECIPE, workers=1, skip_bad=True).to_bytes() == whole
 
 
+@pytest.mark.slow
 def test_ray_shows_nothing_of_its_own_where_pieces_fail(
     ray: Any, files: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,6 +176,7 @@ def test_a_dataset_of_ray(ray: Any, tmp_path: Path) -> None:
         collect(model, dataset, column="jpg", workers=1)
 
 
+@pytest.mark.slow
 def test_a_dataset_whose_own_function_fails(ray: Any) -> None:
     """What the user wrote is told as the user's, here and on the workers, and not as a bug of calib8."""
 
@@ -214,6 +219,7 @@ def test_parts_are_of_one_transform_and_one_input_map(ray: Any, files: list[Path
         collect(squeeze_excite(), dataset, transform=lambda row: {"x": row["b"]}, **given)
 
 
+@pytest.mark.slow
 def test_parts_of_a_dataset_are_of_one_preprocessing(ray: Any, files: list[Path], tmp_path: Path) -> None:
     dataset = ray.data.from_items([{"jpg": file.read_bytes()} for file in files[:4]], override_num_blocks=1)
     given: dict[str, Any] = {"workers": 1, "checkpoint": tmp_path / "parts"}
@@ -228,6 +234,7 @@ def test_more_threads_than_any_machine_has(ray: Any, files: list[Path]) -> None:
         collect(network(), files[0].parent, preprocess=RECIPE, threads=3, workers=2)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_in_a_long_piece_ends(
     ray: Any, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +286,7 @@ def test_what_the_caller_handles_meanwhile_is_left_as_it_is() -> None:
     assert frame.f_locals == {"held": "its variables"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", [False, True])
 def test_an_error_that_is_kept_keeps_no_worker(ray: Any, stopped: bool) -> None:
     """As in a notebook: the next run would wait for the processor of that worker for ever."""
@@ -301,6 +309,7 @@ def test_an_error_that_is_kept_keeps_no_worker(ray: Any, stopped: bool) -> None:
     assert kept.value.__traceback__ is not None
 
 
+@pytest.mark.slow
 def test_a_dataset_that_is_made_on_the_way(ray: Any) -> None:
     """What makes its rows needs a processor, of which workers would take all."""
 

@@ -30,6 +30,7 @@ def _small_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "SAMPLES_PER_UNIT", 30)
 
 
+@pytest.mark.slow  # tests/test_evaluate_elsewhere.py has the same without Ray
 def test_a_folder_of_classes(ray: Any, pair: list[Path], tmp_path: Path) -> None:
     data = folder(tmp_path / "pictures")
     there = calib8.evaluate(pair, OnRay(data, workers=2), preprocess=RECIPE)

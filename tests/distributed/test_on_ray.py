@@ -32,6 +32,7 @@ def _small_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "SAMPLES_PER_UNIT", 40)
 
 
+@pytest.mark.slow
 def test_tables_that_need_the_samples_again(ray: Any, folder: Path) -> None:
     data = OnRay(folder, workers=2)
     for method in ("auto", "entropy-mxnet"):

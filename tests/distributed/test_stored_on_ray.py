@@ -35,6 +35,7 @@ def _small_units(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "UNITS_PER_READ", 1)
 
 
+@pytest.mark.slow
 def test_what_lies_in_a_store(store: Any, tmp_path: Path) -> None:
     local = folder(tmp_path / "folder")
     expected = calib8.collect_statistics(model(), local, preprocess=RECIPE).statistics.to_bytes()
@@ -50,6 +51,7 @@ def test_what_lies_in_a_store(store: Any, tmp_path: Path) -> None:
         assert collect(model(), data, preprocess=RECIPE, workers=1).to_bytes() == expected, data
 
 
+@pytest.mark.slow
 def test_some_samples_of_shards_as_data(store: Any, tmp_path: Path) -> None:
     place = shards(tmp_path / "tar")
     asked: dict[str, Any] = {"preprocess": RECIPE, "samples": 7, "method": "entropy-ncnn"}
@@ -57,6 +59,7 @@ def test_some_samples_of_shards_as_data(store: Any, tmp_path: Path) -> None:
     assert there.table.to_json() == calib8.calibrate(model(), str(place), **asked).table.to_json()
 
 
+@pytest.mark.slow
 def test_a_shard_that_is_cut_off_is_named(store: Any, tmp_path: Path) -> None:
     place = shards(tmp_path / "tar")
     last = sorted(place.glob("*.tar"))[-1]

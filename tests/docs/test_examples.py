@@ -66,6 +66,7 @@ PERCENT = re.compile(r"\d+(?=%)")
 """Accuracy: a training ends elsewhere where sums are rounded in another order."""
 
 
+@pytest.mark.slow
 def test_the_training_session_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "session"}

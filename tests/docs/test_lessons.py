@@ -36,6 +36,7 @@ def test_continued_lines_and_comments_of_a_shell_block_are_understood() -> None:
     assert list(commands(text)) == [["calib8", "run", "a.onnx", "--data", "b"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "left"), [("training", "digits.chip.onnx"), ("tflite", "digits.c8")])
 def test_tutorials_on_the_digits_run_as_written(
     page: str, left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ from calib8.program.program import Port, Program, Slot
 from calib8.program.reference.executor import run_program
 from calib8.qparams import QParams
 
-CASES: Final = int(os.environ.get("CALIB8_KERNEL_CASES", "48"))
+CASES: Final = int(os.environ.get("CALIB8_KERNEL_CASES", "24"))
 """Generated cases per kind of step; scripts/check-full asks for more."""
 
 SEEDS: Final = range(CASES)

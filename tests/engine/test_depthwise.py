@@ -161,6 +161,7 @@ def mobile_case(kernel: int, stride: int, channels: int, **fields: Any) -> Case:
     return Case(size=(9, 12), channels=channels, **sides, **fields)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("channels", [8, 32, 48, 64, 80, 144])
 @pytest.mark.parametrize("stride", [1, 2])
@@ -244,6 +245,7 @@ def test_images_in_bands() -> None:
     assert_same_bits(program)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kernel", [3, 5])
 @pytest.mark.parametrize("dilations", [(1, 2), (2, 1), (2, 2), (3, 2), (4, 4), (7, 3)])
 def test_dilations(dilations: tuple[int, int], kernel: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,7 @@ def test_examples(name: str, profile: Profile) -> None:
     assert_same_bits(EXAMPLES[name, profile])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_ways_to_broadcast(kind: str, profile: Profile) -> None:
@@ -71,6 +72,7 @@ def test_tensors_with_gaps(seed: int) -> None:
             np.testing.assert_array_equal(run_in_gaps(program, feeds, rng, isa, threads), wanted, err_msg=isa)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("kind", PAIR_KINDS)
@@ -109,6 +111,7 @@ ODD_SUMS: dict[str, tuple[Profile, rules.SumRule]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("name", ODD_SUMS)
 def test_sums_at_the_edge_of_their_rule(name: str, fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +197,7 @@ def beside_itself(program: Program) -> Program:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("channels", [1, 8, 24, 63, 96, 144, 600, 2100, 4200])
 def test_gates_of_channels(channels: int, left: bool) -> None:

@@ -56,6 +56,7 @@ def with_curve(rng: Rng, program: Program) -> Program:
     return with_step(program, rescale=rule)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("depth", (3, *DEPTHS))
 def test_few_products(depth: int, end: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,7 @@ print(*available_isas(), ";", *_core.available_isas())
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("processor", PROCESSORS, ids=lambda processor: processor.name)
 def test_a_process_sees_no_more_than_it_is_told(processor: Processor) -> None:
     """And no more than there is, whatever it is told."""
@@ -91,6 +92,7 @@ def test_words_that_mean_nothing_leave_the_plain_loops() -> None:
     assert everything[0].split() == _core.processor_features()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", sorted({*ISAS, *_core.available_isas()}))
 def test_one_variable_forces_both(name: str) -> None:
     result = run_python(BOTH, name)

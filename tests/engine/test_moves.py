@@ -134,6 +134,7 @@ def test_generated_moves(make: Any) -> None:
         assert_same_bits(make(np.random.default_rng(seed)), seed=seed)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 15, 16, 17, 33, 64, 100])
 @pytest.mark.parametrize("outwards", [False, True], ids=["NCHW to NHWC", "NHWC to NCHW"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

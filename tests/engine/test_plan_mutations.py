@@ -74,7 +74,7 @@ def with_field(plan: Plan, opcode: str, **values: int) -> Plan:
     return replace(plan, rows=tuple(rows))
 
 
-@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("bits", [8, pytest.param(16, marks=pytest.mark.slow)])
 def test_changed_numbers_never_end_the_process(bits: int, tmp_path: Path) -> None:
     """A signal, or an error that is none of a broken plan, would end the script at once."""
     programs = [program for (name, _), program in EXAMPLES.items() if name != "Float"]

@@ -14,12 +14,17 @@ from calib8.engine.frames import runs
 from calib8.engine.steps import Copy, Depthwise
 from calib8.program.program import Program
 
-CASES = {"convolution": 90, "transposed": 40, "max_pool": 40, "average_pool": 40}
+CASES = {"convolution": 40, "transposed": 20, "max_pool": 20, "average_pool": 20}
+SEEDS = [
+    *(pytest.param(kind, range(1000, 1000 + count), id=kind) for kind, count in CASES.items()),
+    *(pytest.param(kind, range(1000 + count, 1100), id=f"more-{kind}", marks=pytest.mark.slow)
+      for kind, count in CASES.items()),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", CASES)
-def test_random_layers(kind: str) -> None:
-    for seed in range(1000, 1000 + CASES[kind]):
+@pytest.mark.parametrize(("kind", "seeds"), SEEDS)
+def test_random_layers(kind: str, seeds: range) -> None:
+    for seed in seeds:
         program = lowered(KINDS[kind](seed))
         if "Float" not in steps(program):
             assert_same_bits(program, random_feeds(program, seed))

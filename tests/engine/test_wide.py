@@ -80,6 +80,7 @@ def checked(rng: Rng, program: Program, seed: int, widths: str) -> None:
     assert_same_bits(program, feeds, threads=(1, 2, 3))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "profile"), sorted(WIDE))
 def test_every_instruction(name: str, profile: Profile) -> None:
     program = WIDE[name, profile]

@@ -63,6 +63,7 @@ def pair(kind: str, profile: Profile, shapes: tuple[Shape, Shape], seed: int) ->
     return program
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("kind", ["Add", "Sub", "Mul"])
 def test_all_ways_to_broadcast(kind: str, profile: Profile) -> None:

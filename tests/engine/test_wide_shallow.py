@@ -43,6 +43,7 @@ def shallow(rng: Rng, profile: Profile, outputs: int) -> Program:
     return Program(profile, (x, y), (step,), (Port("x", 0),), (Port("y", 1),), "net")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("outputs", CHANNELS)

@@ -11,6 +11,7 @@ from test_wide import WIDTHS, checked
 from calib8.program.rules import PROFILES, Profile
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("widths", WIDTHS)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("stride", [1, 2, 3])

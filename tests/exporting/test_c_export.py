@@ -68,6 +68,7 @@ def check(folder: Path, programs: Mapping[str, Program], runs: int = 2, **option
                 np.testing.assert_array_equal(one, other, err_msg=network.exported.name)
 
 
+@pytest.mark.slow  # scripts/check_c_export.py has more of them
 def test_random_instructions(tmp_path: Path) -> None:
     """Both types of codes, all zero points, pads, strides, broadcasting …"""
     programs, refused = {}, []
@@ -141,6 +142,7 @@ def test_sums_near_ties_and_at_the_ends_of_int32(tmp_path: Path) -> None:
     assert varied > 1000
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", WHOLE)
 def test_networks_of_other_instructions_share_an_arena(tmp_path: Path, profile: Profile) -> None:
     """From float32 to float32: borders, layers, sums, tables, Concat, several outputs."""

@@ -80,6 +80,7 @@ def assert_equal(actual: list[Array], expected: list[Array]) -> None:
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", TYPES, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", CASES)
 def test_operators_compute_what_the_qdq_model_does(name: str, dtype: Any) -> None:
@@ -95,6 +96,7 @@ def test_operators_compute_what_the_qdq_model_does(name: str, dtype: Any) -> Non
     assert_equal(runtime(proto, optimized=True), outputs)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", EXACT_TARGETS)
 @pytest.mark.parametrize("name", NETS)
 def test_whole_nets_give_the_bits_of_the_qdq_model_in_onnxruntime(name: str, target: str) -> None:
@@ -233,6 +235,7 @@ def random_feed(proto: onnx.ModelProto, seed: int) -> dict[str, Array]:
     return {proto.graph.input[0].name: values.astype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", EQUAL_FOREIGN)
 def test_models_of_other_tools_give_the_bits_of_their_qdq_form(name: str) -> None:
     proto = onnx.load(FOREIGN / f"{name}.onnx")

@@ -277,6 +277,7 @@ NODES: dict[str, Callable[[Rng], Case]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", sorted(NODES))
 def test_nodes(name: str) -> None:
     assert name in WRITE
@@ -328,6 +329,7 @@ def test_nodes_without_a_form(node: tuple[str, list[str], dict[str, Any]], what:
         to_tflite(program_of(model_of((shapes, nodes, constants))))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kept", [["first"], ["second"], ["deep", "pool"], ["mean", "dense"]])
 def test_mixed_precision(kept: list[str], tmp_path: Any) -> None:
     """Codes, a layer in float, codes: at most one code of the output's range apart from the model's own."""

@@ -71,6 +71,7 @@ def exported(name: str) -> TfliteExport:
     return to_tflite(program_of(name), name=name)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", sorted(set(MODELS) - set(REFUSED)))
 def test_a_foreign_model_as_a_tflite_file(name: str) -> None:
     program, result = program_of(name), exported(name)
@@ -92,6 +93,7 @@ def test_a_foreign_model_as_a_tflite_file(name: str) -> None:
             np.testing.assert_array_equal(values, want)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_form_is_listed_at_once(name: str) -> None:
     with pytest.raises(UnsupportedModelError) as caught:

@@ -27,6 +27,7 @@ from calib8.program.program import Program
 from calib8.session import InferenceSession
 from calib8.tflite.read import parse
 from calib8.tflite.write import serialize
+from slow_cases import slow_but
 
 Array = npt.NDArray[Any]
 
@@ -63,7 +64,7 @@ def made(shared_data: Path) -> Made:
     return make
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_but(["resnet8", "ultraface"], NETWORKS))
 def test_litert_gives_what_the_program_gives(made: Made, name: str) -> None:
     """In the reference kernels bit for bit; the other kernels run it."""
     program, images = made(name)
@@ -80,7 +81,7 @@ def test_litert_gives_what_the_program_gives(made: Made, name: str) -> None:
             np.testing.assert_allclose(as_given(got, want.shape), want, **close)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", slow_but(["resnet8", "ultraface"], NETWORKS))
 def test_the_engine_reads_back_what_was_written(made: Made, name: str) -> None:
     """Bit for bit what LiteRT's reference kernels make of the same codes; float boxes but for rounding."""
     program, images = made(name)

@@ -12,6 +12,7 @@ from attacks import Field, check_ended, ended_at_a_call, full_from, killed_at_a_
 from faulty import CASES, check_goes_on, check_whole_or_old, emptied, leftovers, old_files, one_error
 
 from needed import needed_program
+from slow_cases import slow_but
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
     return open_field(tmp_path_factory.mktemp("field").resolve())
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(["compile", "stats merge"], CASES))
 def test_disturbed_again_and_again(field: Field, name: str) -> None:
     """Killed twice, once out of space, once told to end, each with what the last left; then undisturbed."""
     case, out = CASES[name], field.out
@@ -54,7 +55,7 @@ def test_disturbed_at_every_tenth_of_the_way(field: Field, name: str) -> None:
         full_from(field, case, wanted, at, before=at % 2 == 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_other_signals(field: Field, number: signal.Signals) -> None:
     emptied(field.out)
     case = CASES["compile"]

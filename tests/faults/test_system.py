@@ -17,8 +17,11 @@ from faulty import CASES, Faults, emptied, leftovers, limited, make_given, one_e
 from tiny_models import cnn
 
 from calib8.demo import MODEL_PATH
+from slow_cases import slow_but
 
 CALIB8 = [sys.executable, "-m", "calib8"]
+WORDS = [pytest.param(["doctor"], marks=pytest.mark.slow), ["inspect", str(MODEL_PATH)]]
+"""Commands that write to standard output."""
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +35,7 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Field:
     return Field(given, out, Faults(root / "none", root / "none"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["compile", "stats merge"])
 @pytest.mark.parametrize("files", [5, 6, 7, 9])
 def test_few_open_files(field: Field, name: str, files: int) -> None:
@@ -50,6 +54,7 @@ def test_little_memory(field: Field) -> None:
     assert list(field.out.iterdir()) == []
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CASES)
 def test_files_may_not_grow(field: Field, name: str) -> None:
     emptied(field.out)
@@ -64,12 +69,13 @@ def test_a_read_only_folder(field: Field, name: str) -> None:
     assert "Permission denied" in into_read_only(field, CASES[name])
 
 
-@pytest.mark.parametrize("name", ["compile", "calibrate", "quantize"])
+@pytest.mark.parametrize("name", slow_but(["compile"], ["compile", "calibrate", "quantize"]))
 def test_two_processes_write_the_same_files(field: Field, name: str) -> None:
     emptied(field.out)
     assert two_at_once(field, CASES[name], whole(CASES[name], field.given, field.out)) == 2
 
 
+@pytest.mark.slow  # tests/tuning/test_tune.py has it in one process
 def test_two_searches_in_one_folder(field: Field) -> None:
     emptied(field.out)
     wanted = whole(CASES["tune"], field.given, field.out)
@@ -86,7 +92,7 @@ def test_the_longest_name_that_a_file_can_have(field: Field) -> None:
     assert "File name too long" in one_error(done)
 
 
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+@pytest.mark.parametrize("locale", slow_but(["C"], ["C", "C.UTF-8"]))
 def test_names_beyond_ascii(field: Field, locale: str) -> None:
     """In a locale that does not know them too: a path is bytes, and libraries take those as UTF-8."""
     emptied(field.out)
@@ -114,7 +120,7 @@ def test_names_that_are_no_text(field: Field) -> None:
     assert "has a name that is not UTF-8" in one_error(done)
 
 
-@pytest.mark.parametrize("words", [["doctor"], ["inspect", str(MODEL_PATH)]])
+@pytest.mark.parametrize("words", WORDS)
 def test_standard_output_that_takes_nothing(words: list[str]) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*CALIB8, *words], stdout=full, stderr=subprocess.PIPE, text=True)
@@ -125,7 +131,7 @@ def test_standard_output_that_takes_nothing(words: list[str]) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", [["doctor"], ["inspect", str(MODEL_PATH)]])
+@pytest.mark.parametrize("words", WORDS)
 def test_a_reader_that_has_left_ends_a_command_as_a_shell_expects(words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -150,7 +156,7 @@ def watch(event, arguments):
 """
 
 
-@pytest.mark.parametrize("place", ["net.onnx", "data.npz"])
+@pytest.mark.parametrize("place", slow_but(["net.onnx"], ["net.onnx", "data.npz"]))
 def test_a_source_that_is_replaced_while_it_is_read(field: Field, tmp_path: Path, place: str) -> None:
     """The result is that of the old file or of the new one, or a line says what is wrong; no mixture."""
     emptied(field.out)

@@ -51,6 +51,7 @@ def test_equal_scales(table: Path) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_one_bit_and_a_missing_name_are_told(table: Path) -> None:
     reader = READER.replace("[1:]", "[1:-1]").replace("(text))[0]", "(text))[0] * (1 + 2**-23)")
     done = run(table, reader)

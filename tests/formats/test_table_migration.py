@@ -18,6 +18,7 @@ from calib8.formats import tensorrt
 from calib8.formats.tables import write_table, write_text
 from calib8.model.load import load_model
 from calib8.qparams import QParams
+from slow_cases import slow_but
 from small_models import normal, onnx_model, ops, proto_of, relative_difference, run
 
 REAL = {
@@ -108,7 +109,7 @@ def test_codes_behind_a_relu_use_their_whole_type_in_targets_that_have_zero_poin
     assert result.qparams["x"].zero_point in (127, 128)
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", slow_but(["resnet8_cifar10_mlperftiny", "resnet20_cifar10"], REAL))
 def test_real_models(shared_data: Path, tmp_path: Path, name: str) -> None:
     path = shared_data / "models" / f"{name}.onnx"
     proto = onnx.load(path)
@@ -146,6 +147,7 @@ def expected(own: calib8.CalibrationTable) -> dict[str, dict[str, QParams]]:
     return {target: calib8.quantize(MODEL_PATH, table=own, target=target).qparams for target in TARGETS}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("form", "targets"),
     [

@@ -266,6 +266,7 @@ def test_real_models_beside_litert(shared_data: Path, name: str) -> None:
         np.testing.assert_allclose(row[None], wanted, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_real_model_is_quantized(shared_data: Path, tmp_path: Path) -> None:
     path = shared_data / "tflite" / "mlperftiny_pretrainedResnet.tflite"
     images = np.load(shared_data / "cifar10" / "train1024.npz")["images"][:64].astype(np.float32)

@@ -19,7 +19,7 @@ from calib8.tflite.graph import Graph
 from calib8.tflite.read import parse
 from calib8.tflite.write import serialize
 
-CASES = int(os.environ.get("CALIB8_TFLITE_CASES", "12"))
+CASES = int(os.environ.get("CALIB8_TFLITE_CASES", "6"))
 TOLERANCE = 1e-4
 """Of the largest number that comes out."""
 

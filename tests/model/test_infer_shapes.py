@@ -47,6 +47,7 @@ def net(opset: int, inputs: str, body: str, constants: dict[str, Any]) -> onnx.M
     return proto
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("case", "batch"),
     [

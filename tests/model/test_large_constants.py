@@ -45,6 +45,7 @@ def assert_same(path: Path) -> None:
     assert len(light.checked) < path.stat().st_size // 2
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "dtype", ["float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "int64"]
 )
@@ -129,6 +130,7 @@ def test_other_sizes_than_the_shape_says(change: Callable[[TensorProto], None], 
         load_model(path)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kept", [0, 1, 100, 4096, LARGE])
 def test_a_truncated_file(kept: int, tmp_path: Path) -> None:
     path = saved(model_of(large(size=2 * LARGE)), tmp_path / "a.onnx")

@@ -63,6 +63,7 @@ def test_what_is_not_known_stays(kind: str, body: str) -> None:
     assert plain_pads(graph(f"{kind} x", IMAGE[1], body, constants, opset=18)) == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op", ["Pad(r, p, v, a)", "CenterCropPad<axes=[2,3]>(r, s)"])
 @pytest.mark.parametrize("target", ["onnxruntime", "calib8"])
 def test_between_integer_convolutions_they_run(op: str, target: str, tmp_path: Path) -> None:

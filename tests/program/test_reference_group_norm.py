@@ -17,6 +17,7 @@ from calib8.program.instructions import GroupNorm
 from calib8.program.program import Slot
 from calib8.program.rounding.group_norm import group_norm_rule
 from calib8.program.rules import PROFILES, FixedGroupNorm, FloatGroupNorm, GroupNormRule, Profile
+from slow_cases import slow_but
 
 Array = npt.NDArray[Any]
 
@@ -157,7 +158,7 @@ def test_the_zero_point_of_the_input_does_not_count(profile: Profile) -> None:
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", slow_but(["single"], PROFILES))
 def test_the_largest_groups_at_their_ends(profile: Profile) -> None:
     """The largest numbers on the way: one code of 255 among 0, and half of each."""
     shape = (2, 2048, 4096, 1)

@@ -34,6 +34,7 @@ def parts(rows: Array, steps: int) -> list[Array]:
     return [rows[:steps], *rows[steps:]]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("seed", range(60))
 def test_with_exact_products_it_is_the_onnx_operator(seed: int, cell: Cell) -> None:
@@ -96,6 +97,7 @@ def test_functions_lie_within_two_to_the_minus_23_of_the_exact_ones() -> None:
         assert np.abs(tanh(x) - np.tanh(exact)).max() < 2**-23
 
 
+@pytest.mark.slow
 def test_functions_are_bounded_symmetric_and_rise() -> None:
     x = np.sort(all_numbers())
     with np.errstate(over="ignore", under="ignore"):

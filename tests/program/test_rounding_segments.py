@@ -77,6 +77,7 @@ def step_of(rule: CurveRescale) -> float:
     return float(SUMS.input_scale * SUMS.weight_scales[0] / rule.steps.factor[0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "low", "high"), NEAR)
 def test_curves_of_networks_are_near_their_functions(name: str, low: float, high: float) -> None:
     """At places between the 16-bit steps too, within a tenth of a code before it is rounded."""
@@ -93,6 +94,7 @@ def test_curves_of_networks_are_near_their_functions(name: str, low: float, high
         assert abs(near - exact) <= rule.error / 1000 + 1e-3, (place, near, exact)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "low", "high"), NEAR[::4])
 def test_curves_to_16_bits_are_near_their_functions(name: str, low: float, high: float) -> None:
     """Within 32 of 65536 codes everywhere, and within 6 on average."""
@@ -112,6 +114,7 @@ def test_curves_to_16_bits_are_near_their_functions(name: str, low: float, high:
     assert np.sqrt(((got - exact) ** 2).mean()) <= 6
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "low", "high"), NEAR)
 def test_sixteen_bits_reach_as_far_as_codes_change(name: str, low: float, high: float) -> None:
     rule, wanted = found(FUNCTIONS[name], low, high)
@@ -125,6 +128,7 @@ def test_sixteen_bits_reach_as_far_as_codes_change(name: str, low: float, high: 
                 assert abs(min(max(value, -0.5), 255.5) - exact) <= rule.error / 1000 + 0.03
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "function", [math.sin, round, lambda x: float(x > 0.3), lambda x: math.sqrt(max(x, 0))]
 )
@@ -139,6 +143,7 @@ def test_a_function_that_is_no_number_somewhere_has_no_curve_there() -> None:
     assert rule is None
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
 def test_the_formula_in_plain_loops(profile: Profile, dtype: str) -> None:

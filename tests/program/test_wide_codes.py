@@ -56,6 +56,7 @@ def layer_code(layer: Any, acc: int, channel: int, target: Slot) -> int:
     return rescaled_code(rule, acc, channel, target.zero_point, layer.low, layer.high)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "profile"), WIDE)
 def test_what_passes_runs_is_listed_and_comes_back(name: str, profile: Profile, tmp_path: Path) -> None:
     program = WIDE[name, profile]
@@ -69,6 +70,7 @@ def test_what_passes_runs_is_listed_and_comes_back(name: str, profile: Profile, 
     assert_equal(program, load_program(tmp_path / "a.c8p"))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", [name for name in NAMES if "Conv" in name or "Fully" in name])
 def test_layers_are_their_plain_loops(name: str, profile: Profile) -> None:

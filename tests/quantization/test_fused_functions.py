@@ -70,6 +70,7 @@ def error(model: ir.Model, expected: Array) -> float:
     return float(np.mean(np.square(run(model, FEEDS)[0] - expected)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("target", ["calib8", "openvino"])
 def test_the_function_gets_the_sums(name: str, target: str) -> None:
@@ -96,6 +97,7 @@ def test_onnx_runtime_computes_the_file_as_it_is_written(name: str) -> None:
     assert np.max(steps) < 2.5 and np.mean(steps > 0.5) < 0.01
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_linter_and_inspection_take_it(name: str, tmp_path: Path) -> None:
     _, _, fused = quantized(network(FUNCTIONS[name]), FEEDS, CALIB8)
@@ -162,6 +164,7 @@ def test_runtimes_that_need_the_code_get_it(target: str) -> None:
     assert "c" in placement.readers
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_openvino_computes_it_with_an_integer_convolution(name: str, tmp_path: Path) -> None:
     """Of its execution graph: the first convolution works on codes, and the function is a part of it."""

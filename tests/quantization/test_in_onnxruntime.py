@@ -183,6 +183,7 @@ def float_layers(found: Counter[str]) -> dict[str, int]:
     return {op: count for op, count in found.items() if op in FLOAT_LAYERS}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_layer_runs_in_float_with_unsigned_codes(name: str, tmp_path: Path) -> None:
     proto, feeds = network(name)
@@ -194,6 +195,7 @@ def test_no_layer_runs_in_float_with_unsigned_codes(name: str, tmp_path: Path) -
     assert relative_difference(run(proto, feeds), session.run(feeds)) < 0.05
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CHAINS)
 def test_no_layer_of_a_chain_runs_in_float_with_signed_codes(name: str, tmp_path: Path) -> None:
     proto, feeds = network(name)
@@ -201,6 +203,7 @@ def test_no_layer_of_a_chain_runs_in_float_with_signed_codes(name: str, tmp_path
     assert float_layers(optimized(proto_of(result.model), tmp_path / "optimized.onnx")) == {}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", BRANCHES)
 def test_no_layer_of_a_branching_net_runs_in_float_where_the_session_allows_signed_codes(
     name: str, tmp_path: Path
@@ -239,6 +242,7 @@ def test_a_transposed_convolution_is_float_in_this_runtime_but_its_neighbours_ar
     assert relative_difference(run(proto, feeds), session.run(feeds)) < 0.05
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("limit", [6.0, 1.3, 1.9, 4.7, 6.1, 7.7, 8.9])
 @pytest.mark.parametrize("share", [1.0, 0.83, 0.31])
 def test_a_clip_is_dropped_whatever_its_limit_and_its_range(

@@ -41,6 +41,7 @@ BODIES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("name", BODIES)
 def test_a_small_model_is_right_in_openvino(name: str, target: str, tmp_path: Path) -> None:
@@ -73,6 +74,7 @@ DOUBLE_PAIRS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("name", DOUBLE_PAIRS)
 def test_codes_behind_a_concat_are_not_coded_again_at_once(name: str, target: str, tmp_path: Path) -> None:

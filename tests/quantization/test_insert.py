@@ -154,6 +154,7 @@ def test_names_that_are_taken_are_avoided() -> None:
     assert relative_difference(run(prepared, {"x": IMAGE}), run(result.model, {"x": IMAGE})) < 0.05
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "taken", ["float", "quantized", "dequantized", "scale", "zero_point", "DequantizeLinear"]
 )

@@ -79,6 +79,7 @@ def fake_quantized(values: Array, qparams: QParams, scheme: QuantScheme) -> Arra
     return dequantize(codes.astype(np.int64), qparams.scale, qparams.zero_point)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize(
     "scheme", [ORT, SCHEMES["int8"], SCHEMES["tengine"]], ids=["uint8", "int8", "symmetric"]

@@ -83,6 +83,7 @@ def test_channels_of_different_size_between_functions_lose_nothing() -> None:
     assert np.mean(errors[0] ** 2) < 0.3 * np.mean(errors[1] ** 2)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("isa", available_isas())
 @pytest.mark.parametrize(
     ("body", "exact"),

@@ -70,6 +70,7 @@ def outputs(model: bytes, feeds: dict[str, Any], level: Any) -> list[Any]:
     return list(onnxruntime.InferenceSession(model, options).run(None, feeds))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("target", ["onnxruntime", "tflite", "tensorrt"])
 @pytest.mark.parametrize("rows", ["?", "rows"])
 @pytest.mark.parametrize("read_on", [False, True])

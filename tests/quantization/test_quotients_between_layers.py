@@ -48,6 +48,7 @@ def linear_attention() -> onnx.ModelProto:
     return net.model(net.conv(y, 8, 2, name="last"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("build", [response_normalized, linear_attention])
 def test_no_float_part_and_the_bits_of_the_reference(build: Callable[[], onnx.ModelProto]) -> None:
     rng = np.random.default_rng(5)

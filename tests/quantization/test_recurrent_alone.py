@@ -34,6 +34,7 @@ def samples(count: int = 16) -> list[dict[str, np.ndarray]]:
     return [{"x": rng.standard_normal((STEPS, 1, WIDTH)).astype(np.float32)} for _ in range(count)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("op", GATES)
 @pytest.mark.parametrize("effort", ["fast", "balanced"])
 def test_the_weights_become_codes(op: str, effort: str) -> None:

@@ -94,6 +94,7 @@ def outcome(proto: onnx.ModelProto, op: str) -> tuple[bool, str]:
     return found.quantized, found.reason
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("directions", [1, 2])
 def test_the_engine_computes_them_and_onnxruntime_runs_the_file(directions: int) -> None:
     proto = reader(directions=directions)
@@ -123,6 +124,7 @@ def test_the_recurrent_part_alone_keeps_35_db() -> None:
         assert sqnr_db(runtime.run(None, feeds)[0], run_program(program, feeds)[0]) > 35
 
 
+@pytest.mark.slow
 def test_other_targets_leave_them_float() -> None:
     for target in ("onnxruntime", "openvino", "tflite"):
         summary = quantized(reader(("LSTM",)), target).placement.summary()

@@ -62,6 +62,7 @@ def outputs(model: onnx.ModelProto, level: onnxruntime.GraphOptimizationLevel) -
     return np.asarray(session.run(None, {"x": normal(1, 3, 6, 6, seed=9)})[0])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("keep_float", [["b"], ["b", "b3"], ["y"], ["a"]])
 def test_the_optimized_model_is_the_model(keep_float: list[str]) -> None:
     model = quantized(keep_float)

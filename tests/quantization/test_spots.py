@@ -49,6 +49,7 @@ def wide_slots(program: Program) -> dict[int, str]:
     return {number: slot.name.split("/")[0] for number, slot in enumerate(program.slots) if slot.is_wide}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NETS)
 def test_onnx_runtime_runs_it_and_so_does_the_program(name: str) -> None:
     """Loaded and run with and without its rewrites; every node of the program is integer."""
@@ -75,6 +76,7 @@ CURVED = ("silu", "two in a row", "product", "concat of scales")
 """Networks with a curve behind a layer, which is not what ONNX Runtime computes."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [name for name in NETS if name not in CURVED])
 def test_codes_are_those_of_onnx_runtime(name: str) -> None:
     """16-bit ones too: off by one at most, and seldom; float32 sums lose bits that exact ones keep."""
@@ -99,6 +101,7 @@ def test_codes_are_those_of_onnx_runtime(name: str) -> None:
     assert compared or name == "output"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", ["tflite", "single"])
 @pytest.mark.parametrize("name", NETS)
 def test_other_profiles_are_as_near(name: str, profile: str) -> None:

@@ -46,6 +46,7 @@ def exported(name: str) -> tuple[QuantizedGraph, Array, TfliteExport, Array]:
     return graph, expected, export, np.moveaxis(found, 3, 1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NETS)
 def test_calib8_runs_the_file_as_litert_does(name: str) -> None:
     """Bit for bit, in the reference and in the engine, and no part of it in float."""
@@ -58,6 +59,7 @@ def test_calib8_runs_the_file_as_litert_does(name: str) -> None:
         np.testing.assert_array_equal(np.moveaxis(found, 3, 1), wanted, err_msg=runtime)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NETS)
 def test_it_is_as_near_to_float_as_in_onnx_runtime(name: str) -> None:
     graph, expected, _, found = exported(name)
@@ -94,6 +96,7 @@ PLAIN = [name for name in NETS if name not in CURVED]
 """Without a curve behind a layer, which the target calib8 has and TFLite has not."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PLAIN)
 def test_codes_of_another_target_lose_their_zero_points(name: str) -> None:
     """A note says what it costs; the outputs stay as near, for a step of 16 bits is at most doubled."""

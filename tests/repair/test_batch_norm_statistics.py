@@ -152,7 +152,12 @@ def digits(images: Array) -> Array:
 
 @pytest.mark.parametrize(
     ("mean", "scale", "suspicious"),
-    [(127.0, 128, False), (0.0, 128, True), (255.0, 128, True), (127.0, 256, True)],
+    [
+        (127.0, 128, False),
+        (0.0, 128, True),
+        pytest.param(255.0, 128, True, marks=pytest.mark.slow),
+        pytest.param(127.0, 256, True, marks=pytest.mark.slow),
+    ],
 )
 def test_wrong_preprocessing_shows_at_the_first_normalization(
     mean: float, scale: float, suspicious: bool, shared_data: Path

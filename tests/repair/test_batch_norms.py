@@ -58,6 +58,7 @@ def test_the_model_is_the_original_with_statistics_of_the_runs() -> None:
     assert {"x", "z"} <= unmoved | {"z"} and "x" in unmoved and "r" not in unmoved
 
 
+@pytest.mark.slow
 def test_a_real_network_whose_prepared_form_has_names_of_its_own(shared_data: Path) -> None:
     proto = onnx.load(shared_data / "models" / "ultraface_RFB-320.onnx")
     runs = tuple({"input": normal(1, 3, 240, 320, seed=seed)} for seed in range(2))

@@ -67,6 +67,7 @@ def coded_weight(candidate: Candidate) -> Array:
     raise AssertionError("no coded weight")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
 def test_the_mean_error_of_every_channel_is_gone(kind: str) -> None:
     text, shape, settings = CONVOLUTIONS[kind]

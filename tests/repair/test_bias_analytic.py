@@ -79,6 +79,7 @@ def real_network(shared_data: Path, count: int) -> tuple[ir.Model, ir.Model, dic
     return model, unfolded(model, [feeds]), feeds
 
 
+@pytest.mark.slow
 def test_a_real_network_with_its_normalizations_unfolded(shared_data: Path) -> None:
     folded, original, feeds = real_network(shared_data, 64)
     assert relative_difference(run(folded, feeds), run(original, feeds)) < 1e-4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from calib8.autorange.check import check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.data.preprocess import Preprocess
@@ -33,6 +35,7 @@ def quality(candidate: Candidate, samples: ChosenSamples) -> float:
     return check_model("", candidate.quantized().model, samples.held_back, expected, 2).sqnr_db
 
 
+@pytest.mark.slow
 def test_a_network_whose_weights_are_the_trouble_gains_decibels(shared_data: Path) -> None:
     model = shared_data / "models" / "efficientnet_lite0.onnx"
     candidate, samples = opened(model, shared_data / "imagenet" / "calib", EFFICIENTNET, 24)

@@ -94,6 +94,7 @@ def test_it_is_the_slow_way_made_fast(certainty: float) -> None:
         assert result.correction(layer).weight is candidate.correction(layer).weight
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino", "tflite"])
 def test_keeping_codes_alone_changes_no_bit(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     candidate, runs = net(target=target)
@@ -108,6 +109,7 @@ def test_keeping_codes_alone_changes_no_bit(target: str, monkeypatch: pytest.Mon
         assert np.array_equal(found.correction(layer).bias, expected.correction(layer).bias), layer  # type: ignore[arg-type]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("target", ["onnxruntime", "tensorrt", "tflite"])
 def test_the_typical_error_before_every_activation_is_gone(target: str) -> None:
     candidate, runs = net(target=target)

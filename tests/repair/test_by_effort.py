@@ -70,6 +70,7 @@ def test_ranges_that_clip_nothing_are_taken_where_they_are_next_to_as_good(
     assert found.candidate.coded.qparams == alone.candidate.coded.qparams
 
 
+@pytest.mark.slow
 def test_ranges_that_clip_nothing_are_left_out_where_they_are_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     candidate, unclipped = start(100.0)
     monkeypatch.setattr(by_effort, "CLIPPING_DB", -30.0)
@@ -121,16 +122,16 @@ def layers_of(candidate: Candidate) -> list[str]:
     ("verdicts", "tried", "kept"),
     [
         ("kept", 1, 1),
-        ("unknown kept", 1, 1),
+        pytest.param("unknown kept", 1, 1, marks=pytest.mark.slow),
         ("damaged damaged damaged damaged kept", 4, 1),
         ("damaged kept", 2, 2),
-        ("damaged damaged kept", 3, 3),
+        pytest.param("damaged damaged kept", 3, 3, marks=pytest.mark.slow),
         ("ruined damaged damaged damaged", 4, 2),
-        ("ruined damaged damaged kept", 4, 4),
+        pytest.param("ruined damaged damaged kept", 4, 4, marks=pytest.mark.slow),
         ("damaged:5 damaged:4.1 damaged:3.9 damaged:3.8", 4, 3),
-        ("damaged:5 damaged:4 damaged:3.3 damaged:3.25", 4, 2),
-        ("ruined:5 damaged:9 damaged:8 damaged:7.3", 4, 2),
-        ("damaged:5 ruined:2 ruined:1.5 ruined:1.2", 4, 1),
+        pytest.param("damaged:5 damaged:4 damaged:3.3 damaged:3.25", 4, 2, marks=pytest.mark.slow),
+        pytest.param("ruined:5 damaged:9 damaged:8 damaged:7.3", 4, 2, marks=pytest.mark.slow),
+        pytest.param("damaged:5 ruined:2 ruined:1.5 ruined:1.2", 4, 1, marks=pytest.mark.slow),
     ],
 )
 def test_wider_codes_may_cost_more_for_a_better_verdict(
@@ -149,6 +150,7 @@ def test_wider_codes_may_cost_more_for_a_better_verdict(
     assert [NOT_WORTH_IT in step.notes for step in steps] == [not step.kept for step in steps]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("word", "taken"), [("kept", False), ("unknown", False), ("damaged", True)])
 def test_what_has_enough_decibels_gets_wider_codes_where_the_verdict_is_bad(
     monkeypatch: pytest.MonkeyPatch, word: str, taken: bool

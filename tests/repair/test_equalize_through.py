@@ -154,6 +154,7 @@ def test_only_the_ends_of_the_chain_have_codes() -> None:
     assert all(decision.quantized for decision in place(found.model, found.scheme).decisions)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("isa", available_isas())
 @pytest.mark.parametrize("function", sorted(FUNCTIONS))
 def test_the_engine_computes_it_as_onnx_runtime_does(function: str, isa: str) -> None:

@@ -56,6 +56,7 @@ def mobile() -> Candidate:
     return candidate_of(mobile_net(), samples().scored, scheme=scheme)[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_an_effort_never_leaves_less_than_it_found(mobile: Candidate, effort: str) -> None:
     found = repair_by_effort(mobile, samples(), effort, threads=1)
@@ -213,6 +214,7 @@ def drawn(order: Sequence[int]) -> ChosenSamples:
     return choose_samples(open_dataset(items, [spec], None), 2)
 
 
+@pytest.mark.slow
 def test_the_result_depends_neither_on_threads_nor_on_the_order_of_the_samples() -> None:
     orders = [*range(40)], [*np.random.default_rng(5).permutation(40)]
     first, second = (drawn(order) for order in orders)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import calib8
 from calib8.demo import CALIBRATION_PATH, MODEL_PATH
 from calib8.repair.plain_words import PLAIN_WORDS, in_plain_words
@@ -21,6 +23,7 @@ def test_every_repair_has_its_words() -> None:
     assert in_plain_words(("round", "ranges mse")) == "round (weights rounded by their effect), ranges mse"
 
 
+@pytest.mark.slow
 def test_stages_of_quantize_are_plain() -> None:
     told = dict[str, None]()
     calib8.quantize(

@@ -144,6 +144,7 @@ def test_the_corrected_model_is_valid() -> None:
     onnx.checker.check_model(ir.to_proto(found.quantized().model), full_check=True)
 
 
+@pytest.mark.slow
 def test_a_real_network_gains_on_other_images(shared_data: Path) -> None:
     model = shared_data / "models/resnet20_cifar10.onnx"
     found = calibrate(

@@ -81,6 +81,7 @@ def with_four_bits(scheme: QuantScheme) -> QuantScheme:
     return replace(scheme, weights=QuantSpec(4, signed=True, symmetric=True), pair_limit=limit)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("scheme", "repair"),
     [*product(SCHEMES, ("eq", "round")), *product(("pairs", "one scale", "one scale, pairs"), REPAIRS)],

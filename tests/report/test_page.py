@@ -121,6 +121,7 @@ def test_a_missing_plotly_is_told_with_the_cure() -> None:
     check_report_installed()
 
 
+@pytest.mark.slow
 def test_a_real_network(shared_data: Path, tmp_path: Path) -> None:
     found = calibrate(
         shared_data / "models/efficientnet_lite0.onnx",

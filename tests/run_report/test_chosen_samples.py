@@ -30,6 +30,7 @@ def held_back(dataset: Dataset, scored: int, held: int) -> list[bytes]:
     return [next(iter(run.values())).tobytes() for run in chosen.held_back]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", [16, 17, 30, 41, 110])
 @pytest.mark.parametrize("choice", [{"effort": "fast"}, {"repair": ("bias",)}])
 def test_they_are_some_of_those_held_back(count: int, choice: dict[str, object]) -> None:

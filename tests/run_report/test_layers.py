@@ -26,6 +26,7 @@ def made(name: str, **words: object) -> tuple[calib8.Quantization, np.ndarray, o
     return calib8.quantize(proto, data, repair=("none",), method="mse", **words), data, proto
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NETS)
 def test_every_node_is_in_one_layer_with_its_figures(name: str, tmp_path) -> None:
     result, data, proto = made(name)

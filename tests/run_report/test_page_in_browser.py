@@ -216,6 +216,7 @@ def test_names_that_want_to_break_out_are_read_and_do_nothing(shown: Callable[..
     assert one.driver.title.startswith("</script>")
 
 
+@pytest.mark.slow
 def test_a_thousand_tensors(shown: Callable[..., Shown]) -> None:
     one = shown(report(1000))
     assert len(one.driver.find_elements("css selector", "#layers-table tbody tr")) == 1000
@@ -252,6 +253,7 @@ def test_candidates_that_were_timed_are_drawn_over_time(shown: Callable[..., Sho
         assert ("time of a run, ms" in one.one("#candidates-chart").text) == (told is timed)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", ["layer", "a/very/long/name.of_some.layer" * 4])

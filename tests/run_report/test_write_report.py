@@ -156,6 +156,7 @@ def test_the_environment_is_told() -> None:
     assert told["processor"] == processor_here().name
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_once_more_is_told(files: tuple[Path, Path, np.ndarray], tmp_path: Path) -> None:
     fp32, int8, data = files
     found = calib8.compare(fp32, int8, data)
@@ -205,6 +206,7 @@ def test_quiet_samples_are_no_bad_ones() -> None:
     assert sqnr_of_samples([], [], Meaning(())) == []
 
 
+@pytest.mark.slow
 def test_normalizations_that_a_repair_estimated_are_compared_as_it_made_them(tmp_path: Path) -> None:
     proto = conv_chain()
     data = np.random.default_rng(0).normal(2, 3, size=(40, 4, 8, 8)).astype(np.float32)
@@ -217,6 +219,7 @@ def test_normalizations_that_a_repair_estimated_are_compared_as_it_made_them(tmp
     assert len(figures) == 4 and min(figures) > 30.0  # beside the own ones of the model 3.1 at most
 
 
+@pytest.mark.slow
 def test_the_page_of_a_real_network_is_small(shared_data: Path, tmp_path: Path) -> None:
     made = calib8.quantize(
         shared_data / "models/mobilenet_v2_torchvision.onnx", shared_data / "imagenet/calib",

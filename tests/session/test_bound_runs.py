@@ -125,7 +125,7 @@ def test_other_errors_of_a_run_stay_what_they_are() -> None:
         BoundRun({}, [], OneAtATime(broken)).run()
 
 
-@pytest.mark.parametrize("make", [quantized, float_between])
+@pytest.mark.parametrize("make", [pytest.param(quantized, marks=pytest.mark.slow), float_between])
 def test_a_child_of_a_fork_goes_on(make: Callable[[], onnx.ModelProto]) -> None:
     """Although another thread of the parent was in the middle of a run."""
     session = InferenceSession(make(), threads=1)

@@ -84,7 +84,8 @@ def test_children_run_the_session_and_open_others(proto: onnx.ModelProto, thread
 
 
 @pytest.mark.parametrize(
-    ("threads", "children"), [(2, FEW), *(pytest.param(n, CHILDREN, marks=pytest.mark.slow) for n in (1, 2))]
+    ("threads", "children"),
+    [pytest.param(*case, marks=pytest.mark.slow) for case in ((2, FEW), (1, CHILDREN), (2, CHILDREN))],
 )
 def test_children_open_float_parts_anew_and_close_none_of_the_parents(threads: int, children: int) -> None:
     int8, feeds = float_between(), {"x": normal(1, 3, 6, 6, seed=7)}
@@ -113,6 +114,7 @@ def test_children_open_float_parts_anew_and_close_none_of_the_parents(threads: i
     assert works()
 
 
+@pytest.mark.slow
 def test_children_count_while_threads_of_the_parent_do() -> None:
     values, many = normal(100_000, seed=3), normal(4_000_000, seed=4)
 
@@ -178,6 +180,7 @@ def test_a_lock_is_free_in_a_child_alone() -> None:
     assert fork_count() == before
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("order", ["rows", "columns"])
 @pytest.mark.parametrize("compressed", [False, True])
 def test_children_read_the_rows_of_arrays_in_files(

@@ -57,6 +57,7 @@ def enters() -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_children_do_what_threads_of_the_parent_do_for_the_first_time(
     tmp_path: Path, proto: onnx.ModelProto
 ) -> None:

@@ -53,6 +53,7 @@ def quantized(folder: Path, opset: int, weights: str, activations: str, *, per_c
 FOUR = [("QInt4", "QUInt8"), ("QUInt4", "QInt8")]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("opset", [13, 17, 20, 21])
 @pytest.mark.parametrize(("weights", "activations"), FOUR)
 def test_four_bits_are_what_the_graph_as_it_stands_says(

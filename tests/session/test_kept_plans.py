@@ -280,6 +280,7 @@ def of_another_kind(file: Path) -> None:
     file.write_text('{"name": 1}')
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pattern", ["*.c8", "*.json"])
 @pytest.mark.parametrize("spoil", [damaged, empty, of_another_kind])
 def test_what_is_damaged_is_made_again(

@@ -16,6 +16,7 @@ from calib8.model.runtime import Session, open_session
 from small_models import Array, normal, onnx_model
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("profile", ["onnx", "tflite", "single"])
 @pytest.mark.parametrize("isa", available_isas())
 def test_the_engine_gives_the_bits_of_the_reference(proto: onnx.ModelProto, profile: str, isa: str) -> None:
@@ -109,6 +110,7 @@ MISFITS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", MISFITS)
 def test_arrays_that_cannot_take_the_results(proto: onnx.ModelProto, kind: str) -> None:
     with pytest.raises(DataError) as caught:

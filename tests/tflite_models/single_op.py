@@ -17,7 +17,7 @@ from calib8.tflite.graph import Graph, Operator, Option, Quantization, Tensor
 from calib8.tflite.read import parse
 from calib8.tflite.write import serialize
 
-CASES = int(os.environ.get("CALIB8_TFLITE_CASES", "12"))
+CASES = int(os.environ.get("CALIB8_TFLITE_CASES", "6"))
 """Random models per operator and type; scripts/check-full takes more."""
 
 

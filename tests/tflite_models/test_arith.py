@@ -16,6 +16,7 @@ from calib8.session import InferenceSession
 from calib8.tflite.write import serialize
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("op", "dtype"), CASES)
 def test_random_models(op: str, dtype: str) -> None:
     for seed in range(COUNT):

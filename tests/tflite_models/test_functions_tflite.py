@@ -18,6 +18,7 @@ Codes = tuple[tuple[int, ...], str, float, int]
 Constant = tuple[npt.NDArray[Any], Quantization | None]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("op", "dtype"),
     [

@@ -21,6 +21,7 @@ from calib8.tflite.write import serialize
 Shape = tuple[int, ...]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("op", MOVES)
 def test_move(op: str, dtype: str) -> None:

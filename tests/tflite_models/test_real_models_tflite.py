@@ -20,6 +20,7 @@ from calib8.session import InferenceSession
 from calib8.tflite.graph import Graph
 from calib8.tflite.read import read_tflite
 from calib8.tflite.write import serialize
+from slow_cases import slow_but
 
 Array = npt.NDArray[Any]
 
@@ -38,8 +39,10 @@ MODELS: Final = {
 }
 """Model → what is fed to it: pictures of its size, or their bytes where its input is none."""
 
+LARGEST: Final = "coral_tf2_mobilenet_v2_1.0_224_ptq"
 
-@pytest.mark.parametrize("name", MODELS)
+
+@pytest.mark.parametrize("name", slow_but(set(MODELS) - {LARGEST}, MODELS))
 def test_every_tensor(shared_data: Path, name: str) -> None:
     """One program writes all tensors; another, whose steps can be fused, the outputs alone."""
     graph = _known(read_tflite(shared_data / "tflite" / f"{name}.tflite"))

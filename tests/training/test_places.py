@@ -46,6 +46,14 @@ def simulated(model: SimulatedModel) -> set[str]:
     return {name for name, _ in model.calib8.all_quantizers()} | set(model.calib8.plan.aliases)
 
 
+MORE = (
+    ("inception", "tflite"), ("mobilenet_v3", "openvino"), ("efficientnet", "calib8"),
+    ("efficientnet", "openvino"), ("transformer", "calib8"),
+)  # fmt: skip
+"""Networks and targets beside those that every run of the tests has."""
+
+
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_without_training_it_is_the_quantized_model(name: str) -> None:
     inputs = example(name, batch=4)
@@ -66,11 +74,11 @@ def test_without_training_it_is_the_quantized_model(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        *(("inception", target) for target in ("openvino", "tflite", "tensorrt", "tengine", "ncnn")),
+        *(("inception", target) for target in ("openvino", "tensorrt", "tengine", "ncnn")),
         ("cifar_resnet", "onnxruntime-avx2"),
-        *((name, target) for name in ("mobilenet_v3", "efficientnet") for target in ("calib8", "openvino")),
-        ("transformer", "calib8"),
+        ("mobilenet_v3", "calib8"),
         ("cifar_resnet", "tflite"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE),
     ],
 )
 def test_every_target(name: str, target: str) -> None:

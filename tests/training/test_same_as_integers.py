@@ -20,6 +20,7 @@ from calib8.program.reference.executor import run_program
 from calib8.qparams import QuantSpec
 from calib8.scheme import QuantScheme
 from calib8.training.simulation import BATCH_NORMS
+from slow_cases import slow_but
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -65,7 +66,7 @@ def test_resnet20(shared_data: Path, tmp_path: Path) -> None:
     assert same_classes(model, result, cifar(shared_data, 1000, 600), tmp_path) >= 0.995
 
 
-@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+@pytest.mark.parametrize("batch_norm", slow_but(["frozen"], BATCH_NORMS))
 def test_mobile_net(batch_norm: str, tmp_path: Path) -> None:
     batches = images_and_labels(14)
     model = training.prepare(network("mobilenet_v2").train(), batches[0][0], batch_norm=batch_norm)
@@ -89,6 +90,7 @@ SCHEMES = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("quick_export")
 @pytest.mark.parametrize("kind", SCHEMES)
 def test_schemes(kind: str) -> None:
@@ -100,6 +102,7 @@ def test_schemes(kind: str) -> None:
     check(model, batches[0][0], result, least)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("quick_export")
 @pytest.mark.parametrize("ranges", ["fixed", "trained", "lsq", "moving"])
 @pytest.mark.parametrize("weights", ["per-channel", "per-tensor"])
@@ -117,6 +120,7 @@ def test_ranges_that_start_from_a_table(ranges: str, weights: str) -> None:
     check(model, batches[1][0], result)
 
 
+@pytest.mark.slow
 def test_reference_and_engine_run_the_converted_model(tmp_path: Path) -> None:
     batches = images_and_labels(3)
     model = training.prepare(network("efficientnet_lite").train(), batches[0][0])

@@ -91,6 +91,7 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[Tensor
     optimizer.step()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("ranges", RANGES)
 @pytest.mark.parametrize("frozen", [False, True])
 def test_training_that_was_interrupted_ends_as_one_that_was_not(ranges: str, frozen: bool) -> None:

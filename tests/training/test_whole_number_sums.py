@@ -76,6 +76,7 @@ def integer_sums(layer: SimulatedLayer, given: tuple[Any, ...]) -> tuple[Tensor,
     return sums, worth
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("kind", LAYERS)
 def test_sums_are_those_of_integers(kind: str, weights: str) -> None:

@@ -33,6 +33,7 @@ def visits(monkeypatch: pytest.MonkeyPatch) -> Visits:
     return seen
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("runtime", ["onnxruntime", "calib8"])
 def test_all_models_are_timed_in_turns(visits: Visits, runtime: str, tmp_path: Path) -> None:
     found = calib8.tune(

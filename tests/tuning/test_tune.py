@@ -178,6 +178,7 @@ def asked(found: Tuning) -> list[tuple[Settings, Figures]]:
     return [(trial.settings, trial.figures) for trial in found.trials]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("seconds")
 def test_a_budget_ends_the_search_and_a_larger_one_goes_on(tune: Tune, tmp_path: Path) -> None:
     whole = tune(deep_net(), BOUNDED, min_sqnr=30.0, work=tmp_path / "whole")
@@ -192,6 +193,7 @@ def test_a_budget_ends_the_search_and_a_larger_one_goes_on(tune: Tune, tmp_path:
     assert not any("budget" in note for note in last.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("seconds")
 def test_a_search_that_came_to_its_end_is_complete_whatever_time_is_left(tune: Tune) -> None:
     first = tune(deep_net(), BOUNDED, min_sqnr=30.0)

@@ -64,6 +64,7 @@ def test_what_no_spot_cures_becomes_float(tune: Tune) -> None:
     assert found.kept and "b" in found.best.settings.floats
 
 
+@pytest.mark.slow
 def test_spots_that_a_repair_chose_and_nobody_needs_are_given_back(
     tune: Tune, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,6 +119,7 @@ def test_masks(tmp_path: Path) -> None:
 FIGURES = {"min_recall": "recall", "min_precision": "precision", "min_map_ratio": "map"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("promise", "share"), [("min_recall", 0.8), ("min_precision", 0.8), ("min_map_ratio", 0.6)]
 )

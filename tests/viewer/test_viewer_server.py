@@ -121,6 +121,7 @@ def test_it_listens_on_the_loopback_address_alone(viewer: calib8.Viewer) -> None
     assert viewer._server.socket.getsockname()[0] == "127.0.0.1"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "path",
     [

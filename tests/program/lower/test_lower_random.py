@@ -113,6 +113,7 @@ class Growing:
         return net.op(text.format(name, c=shape[1], **used)), result(*shape)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("profile", PROFILES)
 @settings(max_examples=40)
 @given(data=st.data())

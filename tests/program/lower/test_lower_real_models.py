@@ -17,6 +17,7 @@ from calib8.model.load import load_model
 from calib8.pipeline import quantize
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES
+from slow_cases import slow_but
 
 Network = tuple[onnx.ModelProto, list[dict[str, np.ndarray]]]
 IMAGES = 4
@@ -31,7 +32,7 @@ NETWORKS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=NETWORKS)
+@pytest.fixture(scope="module", params=slow_but(["resnet20"], NETWORKS))
 def network(request: pytest.FixtureRequest, shared_data: Path) -> Network:
     """The quantized model and some images."""
     file, name, calibration, evaluation = NETWORKS[request.param]

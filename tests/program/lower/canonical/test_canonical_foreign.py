@@ -15,6 +15,7 @@ from calib8.program.lower.canonical import canonical_qdq
 MODELS = sorted((Path(__file__).parents[3] / "foreign").glob("*.onnx"))
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
 def test_guarantees_hold(path: Path) -> None:
     proto = onnx.load(path)

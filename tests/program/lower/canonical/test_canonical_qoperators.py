@@ -47,6 +47,7 @@ TYPES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("opset", [11, 13, 17])
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("types", TYPES)

@@ -108,6 +108,7 @@ def activation_scales(model: ir.Model) -> list[int]:
     return [codes.scale.ndim for codes in map(codes_of, nodes) if codes.scale is not None]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("multiplier", [1, 2])
 @pytest.mark.parametrize("kind", [UNSIGNED, SYMMETRIC, ASYMMETRIC], ids=["uint8", "int8", "asymmetric"])
 @pytest.mark.parametrize("ahead", AHEAD)
