@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,36 @@ from tiny_models import FLAGS, cnn, save
 from calib8 import InferenceSession, ModelError
 from calib8.engine.plan_file import load_plan
 from calib8.engine.run import Engine, default_isa
+from small_models import onnx_model
+
+PEAKS = """
+import sys
+from calib8.cli import main
+names, peaks = sys.argv[1:], []
+for name in names:
+    sys.argv = ["calib8", "compile", name, "-o", f"{name}.c8", "--quiet"]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code
+    lines = open("/proc/self/status").read().splitlines()
+    peaks += [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
+print(1024 * (peaks[1] - peaks[0]))
+"""
+"""Bytes that the second model adds to the peak of a process; ``ru_maxrss`` would begin at its parent's."""
+
+
+def dense(path: Path, inputs: int, outputs: int) -> Path:
+    """A fully connected layer with weights of 8 bits."""
+    weight = np.random.default_rng(0).integers(-127, 128, (outputs, inputs)).astype(np.int8)
+    scale, zero = np.float32(0.01), np.uint8(128)
+    constants = {"w": weight, "s": np.array(scale), "z": np.array(zero), "u": np.array(np.int8(0))}
+    body = (
+        "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) v = DequantizeLinear(w, s, u) "
+        "m = Gemm<transB=1>(d, v) p = QuantizeLinear(m, s, z) y = DequantizeLinear(p, s, z)"
+    )
+    onnx.save(onnx_model(f"float[1,{inputs}] x", f"float[1,{outputs}] y", body, constants), path)
+    return path
 
 
 @pytest.fixture
@@ -379,3 +411,12 @@ def test_an_onnx_model_named_like_a_plan(cli, refused, int8: Path, out: Path) ->
     named = int8.rename(int8.with_suffix(".c8"))
     line = refused(cli("compile", named, "-o", out / "p.c8"), 1, "is not a plan: it does not begin like one")
     assert "name a model .onnx" in line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
+def test_a_large_model_is_in_memory_twice_at_most(tmp_path: Path) -> None:
+    """Once as weights of the model, once as those of the plan."""
+    small, large = dense(tmp_path / "small.onnx", 64, 64), dense(tmp_path / "large.onnx", 12288, 4096)
+    command = [sys.executable, "-c", PEAKS, str(small), str(large)]
+    added = int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    assert 12288 * 4096 < added < 2.5 * 12288 * 4096

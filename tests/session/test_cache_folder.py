@@ -144,6 +144,22 @@ def test_a_folder_that_cannot_be_written_changes_nothing(
     assert names(folder) == []
 
 
+def test_a_disk_that_is_full_changes_nothing(folder: Path, path: Path) -> None:
+    code = (
+        "import resource, sys, numpy, calib8\n"
+        "calib8.InferenceSession(sys.argv[1])\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))\n"  # a write beyond fails half-way
+        "feeds = {'x': numpy.ones((1, 3, 6, 6), numpy.float32)}\n"
+        "print(calib8.InferenceSession(sys.argv[1]).run(None, feeds)[0].tobytes().hex())\n"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    done = [subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True) for _ in range(2)]
+    assert names(folder, "*.c8") == names(folder, ".*") == []
+    [expected] = InferenceSession(path).run(None, {"x": np.ones((1, 3, 6, 6), np.float32)})
+    assert [process.stdout for process in done] == [f"{np.asarray(expected).tobytes().hex()}\n"] * 2
+    assert len(names(folder, "*.c8")) == 1
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="where caches lie is a rule of the system")
 def test_the_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == str(tmp_path / "calib8")
