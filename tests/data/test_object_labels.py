@@ -91,6 +91,13 @@ def changed(place: int, **fields: object) -> Document:
     return spoilt(lambda d: d["annotations"][place].update(fields))
 
 
+def one_with_points() -> Document:
+    """Another annotation has null in their place."""
+    content = changed(1, keypoints=[1, 1, 1])
+    content["annotations"][0]["keypoints"] = None
+    return content
+
+
 def other_image(place: int, **fields: object) -> Document:
     return spoilt(lambda d: d["images"][place].update(fields))
 
@@ -117,6 +124,12 @@ def other_image(place: int, **fields: object) -> Document:
         (spoilt(lambda d: d.update(annotations=[])), False, "holds no object for any of the 2 pictures"),
         (spoilt(lambda d: None), True, "holds no keypoints: labels of another task"),
         (changed(0, keypoints=[1, 2]), True, "holds keypoints of 2 numbers"),
+        (changed(0, image_id=[7]), False, "annotation 1 names the image_id [7]"),
+        (changed(0, category_id={"id": 1}), False, "annotation 1 names the category_id {'id': 1}"),
+        (changed(0, category_id=None), False, "annotation 1 names the category_id None"),
+        (changed(0, bbox=[10**400, 2, 3, 4]), False, "which is not a number"),
+        (changed(0, keypoints=None), True, "holds no keypoints: labels of another task"),
+        (one_with_points(), True, "annotation 1: has keypoints that are no list"),
     ],
 )  # fmt: skip
 def test_coco_files_that_do_not_fit(
@@ -182,6 +195,7 @@ def test_yolo_boxes_beyond_the_picture(tmp_path: Path) -> None:
         ("cat .5 .5 .1 .1", False, "are not numbers"),
         ("1.5 .5 .5 .1 .1", False, "'1.5' is not a class number"),
         ("-1 .5 .5 .1 .1", False, "'-1' is not a class number"),
+        ("1e30 .5 .5 .1 .1", False, "'1e30' is not a class number"),
         ("nan .5 .5 .1 .1", False, "line 1: holds 'nan', which is not a finite number"),
         ("0 nan .5 .1 .1", False, "line 1: holds 'nan', which is not a finite number"),
         ("0 .5 .5 .1 inf", False, "line 1: holds 'inf', which is not a finite number"),

@@ -78,6 +78,9 @@ def test_yolo_gives_the_same_boxes(tmp_path: Path, pictures: Pictures) -> None:
     truth: BoxTruth = read_truths(DETECT, folder, pictures, 2).of("a.png")
     np.testing.assert_allclose(truth.boxes, [[20, 32, 60, 52]], rtol=0, atol=1e-9)
     assert truth.classes.tolist() == [1]
+    assert read_truths(DETECT, folder, pictures, 0).of("a.png").classes.tolist() == [1], "not known"
+    with pytest.raises(DataError, match=r"txt, a\.png: holds the class 1, the model has 1 class\."):
+        read_truths(DETECT, folder, pictures, 1)
 
 
 def test_objects_that_are_cut_away_do_not_count(tmp_path: Path, pictures: Pictures) -> None:

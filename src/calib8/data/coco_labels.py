@@ -9,6 +9,7 @@ The class of a category is its place among the ids in ascending order, or its id
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,6 +21,9 @@ from calib8.data.object_labels import Objects, Remarks, check_some, match_names,
 from calib8.errors import DataError
 from calib8.files import check_file
 from calib8.parameters import parameter
+
+LARGEST: Final = sys.float_info.max
+"""JSON has whole numbers beyond it; NaN is not below it either."""
 
 _ONE_EACH: Final = "a folder of YOLO text files, one for each picture"
 _CURE: Final = "Give a JSON file of COCO's form, with images, annotations and categories"
@@ -114,8 +118,9 @@ def _check_known(
     one: Mapping[str, Any], number: int, images: Mapping[int, Any], categories: Sequence[int], source: str
 ) -> None:
     for key, known in (("image_id", images), ("category_id", frozenset(categories))):
-        if one.get(key) not in known:
-            problem = f"annotation {number} names the {key} {one.get(key)}, which is not in the file"
+        named = one.get(key)
+        if not isinstance(named, int | float) or named not in known:
+            problem = f"annotation {number} names the {key} {named}, which is not in the file"
             raise DataError(source, problem, "Give labels that are whole")
 
 
@@ -128,7 +133,8 @@ def _size(image: Mapping[str, Any], source: str) -> tuple[int, int]:
 
 
 def _point_count(grouped: Mapping[int, Sequence[Mapping[str, Any]]], source: str) -> int:
-    lengths = {len(one["keypoints"]) for rows in grouped.values() for one in rows if "keypoints" in one}
+    given = (one["keypoints"] for rows in grouped.values() for one in rows if "keypoints" in one)
+    lengths = {len(one) for one in given if isinstance(one, list)}
     if not lengths:
         problem = "holds no keypoints: labels of another task"
         raise DataError(
@@ -180,6 +186,6 @@ def _points(values: object, subject: str) -> list[float]:
 
 
 def _number(value: object, subject: str, what: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not np.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
         raise DataError(subject, f"its {what} holds {value!r}, which is not a number", "Give finite numbers")
     return float(value)

@@ -22,6 +22,7 @@ from calib8.errors import DataError
 _CURE: Final = "Write 'class cx cy w h' per line, in parts of the picture"
 _BEYOND_ONE: Final = 1.5
 """Larger numbers are pixels, not parts of a picture that an object leaves."""
+_MOST_CLASSES: Final = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _line(words: Sequence[str], where: str, size: tuple[int, int], points: bool,
     odd = next((word for word, number in zip(words, numbers, strict=True) if not np.isfinite(number)), None)
     if odd is not None:
         raise DataError(where, f"holds '{odd}', which is not a finite number", _CURE)
-    if numbers[0] != int(numbers[0]) or numbers[0] < 0:
+    if numbers[0] != int(numbers[0]) or not 0 <= numbers[0] <= _MOST_CLASSES:
         raise DataError(where, f"'{words[0]}' is not a class number", "Begin with a class number, 0 or more")
     count = len(numbers)
     outline = not points and count >= 7 and count % 2 == 1

@@ -111,6 +111,7 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
     if labels.is_dir():
         yolo = read_yolo(labels, {file: one.picture for file, one in geometries.items()}, points=points)
         found, remarks = dict(yolo.objects), yolo.remarks
+        _check_classes(found, class_count, labels)
     else:
         coco = read_coco(labels, pictures.files, points=points)
         _check_sizes(coco, geometries, labels)
@@ -128,6 +129,16 @@ def _check_sizes(coco: CocoLabels, geometries: Mapping[str, Geometry], labels: P
         if own != size:
             problem = f"says {size[0]}×{size[1]} of '{file}', which is {own[0]}×{own[1]} (upright)"
             raise DataError(str(labels), problem, "Give labels of these very pictures")
+
+
+def _check_classes(objects: Mapping[str, Objects], class_count: int, labels: Path) -> None:
+    for file, found in objects.items():
+        highest = int(found.classes.max(initial=-1))
+        if class_count and highest >= class_count:
+            model = count(class_count, "class", "classes")
+            problem = f"holds the class {highest}, the model has {model}"
+            cure = "Give labels of the classes that the model was trained on"
+            raise DataError(f"{labels}, {file}", problem, cure)
 
 
 def _numbered(coco: CocoLabels, judge: AnyJudge, class_count: int, labels: Path) -> dict[str, Objects]:

@@ -16,8 +16,6 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from calib8.errors import DataError
-from calib8.number_texts import count
 from calib8.requests import fit_fields
 from calib8.tasks.judges.average_precision import AREAS, Sided
 from calib8.tasks.judges.boxes import areas, overlaps
@@ -85,12 +83,7 @@ class DetectionJudge:
         )
 
     def compare(self, answer: Detections, truth: BoxTruth) -> ObjectRecord:
-        """Matches boxes with the truth.
-
-        Raises:
-            DataError: labels of more classes than the model has.
-        """
-        self._check(answer, truth)
+        """Matches boxes with the truth."""
         own = Sided(answer.classes, areas(answer.boxes) * truth.pixel_area)
         void = np.zeros(len(truth.boxes), np.bool_)
         wanted = Truths(Sided(truth.classes, truth.areas), truth.crowd, void, truth.labelled)
@@ -99,14 +92,6 @@ class DetectionJudge:
             least_score=self.least_score, least=self.overlap, most=MOST_PER_CLASS,
             ranges=tuple(AREAS.values()) if truth.labelled else WHOLE,
         )  # fmt: skip
-
-    def _check(self, answer: Detections, truth: BoxTruth) -> None:
-        highest = int(truth.classes.max(initial=-1))
-        if truth.labelled and answer.class_count and highest >= answer.class_count:
-            problem = (
-                f"hold the class {highest}, the model has {count(answer.class_count, 'class', 'classes')}"
-            )
-            raise DataError("labels", problem, "Give labels of the classes that the model was trained on")
 
     def figures(self, records: Sequence[ObjectRecord]) -> dict[str, float]:
         """Names as at the top of the file; with labels ``map_small``, ``map_medium``, ``map_large`` too."""
