@@ -11,12 +11,15 @@ from typer.testing import CliRunner, Result
 
 from calib8 import InferenceSession
 from calib8.cli import app
+from calib8.delivery.tmfile import tmfile_by_table
 from calib8.errors import TableError, UnsupportedModelError
 from calib8.exporting.tmfile.codes import in_codes
 from calib8.exporting.tmfile.hand_back import scale_sources
 from calib8.exporting.tmfile.scales import scale_text
 from calib8.exporting.tmfile.unshared import unshared
-from calib8.tmfile.graph import Graph, Tensor
+from calib8.model.load import load_model
+from calib8.model.runtime import open_session
+from calib8.tmfile.graph import NCHW, NHWC, Graph, Tensor
 from calib8.tmfile.read import read_tmfile
 from calib8.tmfile.write import write_tmfile
 from tmfile_nets import CONV, Net, classifier, coded
@@ -342,6 +345,40 @@ def test_a_table_need_not_have_what_is_handed_back() -> None:
     assert [float(tensor.quantization.scales[0]) for tensor in made.tensors] == [1, 3, 3]
     with pytest.raises(TableError, match="lacks 2 of the 3 tensors of model: Sigmoid, ReLU"):
         in_codes(graph, {"x": 1.0, "Sigmoid": 3.0})
+
+
+def test_a_model_in_nhwc_becomes_one_in_nchw(tmp_path: Path) -> None:
+    """Weights of a depthwise layer lie h w c there, and a scale is of a channel."""
+    rng, net = np.random.default_rng(0), Net()
+    weight = (rng.normal(size=(3, 3, 4)) * [0.1, 1, 10, 100]).astype(np.float32)
+    place = net.input("x", (1, 6, 6, 4))
+    w = net.const("w", weight.reshape(4, 3, 3, 1))
+    options = {**CONV, "input_channel": 4, "group": 4, "activation": -1}
+    place = net.add(Tensor("y", (1, 6, 6, 4)), "Convolution", (place, w), **options)
+    shape = {"is_mxnet": 0, "reverse": 0, "shape": (1, 144), "is_onnx": 0}
+    net.add(Tensor("z", (1, 144)), "Reshape", (place,), **shape)
+    write_tmfile(net.graph(model_layout=NHWC), tmp_path / "net.tmfile")
+    (tmp_path / "t.scale").write_text("x 0.1 0\ny 0.5 0\nz 0.5 0\n")
+    found = tmfile_by_table(tmp_path / "net.tmfile", tmp_path / "t.scale").coded
+    wanted = np.abs(weight).max((0, 1)) / np.float32(127)
+    np.testing.assert_array_equal(found.layers[0].weight_scales, wanted)
+    assert (found.graph.model_layout, found.graph.tensors[0].shape) == (NCHW, (1, 4, 6, 6))
+    assert [node.op for node in found.graph.nodes[-3:]] == ["Convolution", "Transpose", "Reshape"]
+    write_tmfile(found.graph, tmp_path / "int8.tmfile")
+    codes = rng.integers(-9, 10, (1, 4, 6, 6)).astype(np.int8)
+    (fp32,) = open_session(load_model(tmp_path / "net.tmfile")).run({"x": codes * np.float32(0.1)})
+    (int8,) = InferenceSession(tmp_path / "int8.tmfile").run(None, {"x": codes})
+    assert np.abs(np.clip(fp32 / 0.5, -127, 127) - int8).max() < 4  # the weights are rounded too
+
+
+def test_a_model_in_nhwc_without_a_rule_is_refused(tmp_path: Path) -> None:
+    net = Net()
+    place = net.input("x", (1, 6, 6, 4))
+    net.add(Tensor("y", (1, 6, 6, 4)), "Softmax", (place,), axis=2)
+    write_tmfile(net.graph(model_layout=NHWC, graph_layout=NHWC), tmp_path / "net.tmfile")
+    (tmp_path / "t.scale").write_text("x 0.1 0\ny 0.5 0\n")
+    with pytest.raises(UnsupportedModelError, match=r"net\.tmfile: it has no form in codes: 'y' \(Softmax\)"):
+        tmfile_by_table(tmp_path / "net.tmfile", tmp_path / "t.scale")
 
 
 def test_a_table_that_lacks_tensors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ rounds after every operator.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ from calib8.calibration.everywhere import gathered
 from calib8.calibration.gather import Gathering
 from calib8.coded_array import CodedArray
 from calib8.data.reading import Reading
-from calib8.errors import TableError
+from calib8.errors import NoFormError, TableError, UnsupportedModelError
 from calib8.exporting.tmfile.codes import Coded, in_codes
 from calib8.exporting.tmfile.codes_uint8 import in_uint8
 from calib8.exporting.tmfile.dfq import Equalized, equalized
@@ -36,6 +36,7 @@ from calib8.progress import Progress
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec
 from calib8.table import CalibrationTable
 from calib8.tmfile.graph import Graph
+from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.read import read_tmfile
 
 SYMMETRIC: Final = frozenset({"aciq-tengine"})
@@ -94,7 +95,8 @@ def quantized_tmfile(
     Raises:
         Calib8Error: what can be wrong with model, data or method.
     """
-    name, graph = os.fspath(model), read_tmfile(model)
+    name = os.fspath(model)
+    graph = _nchw(read_tmfile(model), name)
     notes: tuple[str, ...] = ()
     if wanted.equalize:
         found = equalized(graph)
@@ -109,6 +111,15 @@ def quantized_tmfile(
     scales = scale_texts(graph, table, name)
     coded = in_codes(graph, _numbers(scales), name, constants=wanted.constants)
     return TmfileCoded(graph, coded, scales, {}, samples, notes)
+
+
+def _nchw(graph: Graph, name: str) -> Graph:
+    """The graph in the order NCHW: Tengine turns what its tool writes of NHWC a second time."""
+    try:
+        return as_nchw(graph)
+    except NoFormError as reason:
+        problem = f"it has no form in codes: {reason}"
+        raise UnsupportedModelError(name, problem, "Convert the model to NCHW") from reason
 
 
 def _of_equalizing(found: Equalized) -> tuple[str, ...]:
@@ -130,14 +141,29 @@ def tmfile_by_table(
         TableError: it is no such table, or lacks a tensor of the model.
         ModelError: what can be wrong with the model.
     """
-    name, graph = os.fspath(model), read_tmfile(model)
-    texts = read_codes(table, uint8=uint8)
+    name, original = os.fspath(model), read_tmfile(model)
+    graph = _nchw(original, name)
+    added = {tensor.name for tensor in graph.tensors[len(original.tensors) :]}
+    texts = _with_turned(graph, added, read_codes(table, uint8=uint8))
     live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
     scales = {tensor: texts[tensor][0] for tensor in live if tensor in texts}
     if not uint8:
         return TmfileCoded(graph, in_codes(graph, _numbers(scales), name), scales, {}, 0)
     points = {tensor: texts[tensor][1] for tensor in scales}
     return TmfileCoded(graph, _in_uint8(graph, scales, points, name), scales, points, 0)
+
+
+def _with_turned(
+    graph: Graph, added: Collection[str], texts: dict[str, tuple[str, int]]
+) -> dict[str, tuple[str, int]]:
+    """The table with the tensors that turning a file added: each has the codes of what it is turned from."""
+    found = dict(texts)
+    for node in graph.nodes:
+        one, other = (graph.tensors[places[0]].name for places in (node.inputs or (0,), node.outputs))
+        for new, known in ((one, other), (other, one)):
+            if node.op == "Transpose" and new in added and known in texts:
+                found.setdefault(new, texts[known])
+    return found
 
 
 def _in_uint8(graph: Graph, scales: dict[str, str], points: dict[str, int], name: str) -> Coded:
