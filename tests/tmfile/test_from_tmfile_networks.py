@@ -16,7 +16,7 @@ from calib8.tmfile.graph import NCHW, NHWC, Graph, Tensor
 from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.write import write_tmfile
 from tmfile_cases import IMAGE, RNG, convolved, one_node, run
-from tmfile_nets import CLASSES, CONV, Net, classifier, coded
+from tmfile_nets import CLASSES, CONV, Net, classifier, coded, images_nhwc
 
 
 @pytest.mark.parametrize("name", ["mnist", "net_a", "net_b", "net_c"])
@@ -111,6 +111,14 @@ def test_padding_and_slices_in_nhwc_count_so() -> None:
     node = as_nchw(in_nhwc("StridedSlice", (1, 3, 6, 1), **cut)).nodes[-1]
     wanted = {**CUT, "begin_h": 1, "end_h": 4, "stride_h": 2, "begin_c": 2, "end_c": 3}
     assert dict(node.options) == wanted
+
+
+def test_a_network_in_nhwc_runs() -> None:
+    graph = images_nhwc()
+    found = run(float_model(graph, "net"), IMAGE.transpose(0, 1, 3, 2))
+    assert found.shape == (1, 384)
+    sums = found.reshape(4, 12, 8).sum(2)  # softmax over the channels, which lie last
+    np.testing.assert_allclose(sums, 1, rtol=1e-5)
 
 
 def test_axes_in_nhwc() -> None:

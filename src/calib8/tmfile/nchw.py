@@ -55,15 +55,20 @@ def as_nchw(graph: Graph) -> Graph:
     return turned if graph.model_layout == NCHW else _images(turned)
 
 
+def _rank(graph: Graph, node: Node) -> int:
+    """Axes of what a node reads, 0 for a node that reads nothing."""
+    return len(graph.tensors[node.inputs[0]].shape) if node.inputs else 0
+
+
 def _images(graph: Graph) -> Graph:
     """Tensors turned, and nodes that Tengine makes see NHWC."""
     tensors, nodes = list(map(_tensor, graph.tensors)), list[Node]()
     for node in graph.nodes:
-        ranks = [len(graph.tensors[place].shape) for place in (*node.inputs[:1], *node.outputs[:1])]
-        if node.op == "Concat" and ranks[0] in CONCAT_AXES:
-            nodes.append(_concat(node, ranks[0]))
-        elif node.op == "Reshape" and ranks[0] == len(ORDER):
-            nodes.extend(_reshape(node, ranks[1], tensors))
+        rank = _rank(graph, node)
+        if node.op == "Concat" and rank in CONCAT_AXES:
+            nodes.append(_concat(node, rank))
+        elif node.op == "Reshape" and rank == len(ORDER):
+            nodes.extend(_reshape(node, len(graph.tensors[node.outputs[0]].shape), tensors))
         else:
             nodes.append(node)
     places = {place: number for number, node in enumerate(nodes) for place in node.outputs}
