@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from calib8.data.images import eight_bit
+from calib8.data.images import eight_bit, opencv_gray
 from calib8.data.resize import (
+    OPENCV,
     Filter,
     centre_crop,
     cover_size,
@@ -160,7 +161,10 @@ def apply_preprocess(image: Image.Image, p: Preprocess, name: str = "image") -> 
         UsageError: ``p`` has no size and resizes.
         DataError: the image cannot be read as 8-bit pixels, or has not the size that ``resize="none"`` needs.
     """
-    upright = eight_bit(image, p.color == "gray", name)
+    gray, opencv = p.color == "gray", p.filter == OPENCV
+    upright = eight_bit(image, gray and not opencv, name)
+    if gray and opencv:
+        upright = opencv_gray(upright)
     pixels = _resized(upright, p, name)
     if p.color == "bgr":
         pixels = pixels[:, :, ::-1]
