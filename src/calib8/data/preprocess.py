@@ -54,7 +54,7 @@ class Preprocess:
         resize: ``warp`` to the box whatever the aspect; ``short-side``: keep the aspect and just cover
             the box; ``letterbox``: keep the aspect, fit into ``size`` and pad; ``none``: the image must
             already have ``size``. After ``warp`` and ``short-side`` the middle ``size`` is cut out.
-        filter: resampling filter, see ``calib8.data.resize``.
+        filter: resampling filter, see ``calib8.data.resize``; with OpenCV's images become gray as there, too.
         crop: the box is round(size / crop), 0 < crop <= 1; 0.875 takes 224 out of 256.
         crop_pad: or the box is size + crop_pad pixels; 32 takes 224 out of 256 and 300 out of 332.
         resize_to: or the box is this many pixels, (H, W) or the side of a square.
