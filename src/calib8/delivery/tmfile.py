@@ -38,6 +38,7 @@ from calib8.table import CalibrationTable
 from calib8.tmfile.graph import Graph
 from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.read import read_tmfile
+from calib8.tmfile.sizes import with_sizes
 
 SYMMETRIC: Final = frozenset({"aciq-tengine"})
 """Methods whose uint8 codes lie around 0 whatever was seen."""
@@ -52,12 +53,14 @@ class Wanted:
         uint8: codes with zero points and one scale per weight, in place of int8.
         equalize: weights of neighbouring layers are equalized first (``exporting/tmfile/dfq``).
         constants: weight → codes that it has already, whose scales are kept.
+        shape: of the only input; None: as the file states it.
     """
 
     method: str
     uint8: bool = False
     equalize: bool = False
     constants: Mapping[str, CodedArray] = field(default_factory=dict)
+    shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +99,7 @@ def quantized_tmfile(
         Calib8Error: what can be wrong with model, data or method.
     """
     name = os.fspath(model)
-    graph = _nchw(read_tmfile(model), name)
+    graph = sized(read_tmfile(model), name, wanted.shape)
     notes: tuple[str, ...] = ()
     if wanted.equalize:
         found = equalized(graph)
@@ -113,13 +116,26 @@ def quantized_tmfile(
     return TmfileCoded(graph, coded, scales, {}, samples, notes)
 
 
-def _nchw(graph: Graph, name: str) -> Graph:
-    """The graph in the order NCHW: Tengine turns what its tool writes of NHWC a second time."""
+def sized(graph: Graph, name: str, shape: tuple[int, ...] | None) -> Graph:
+    """The graph in the order NCHW, since Tengine turns what its tool writes of NHWC a second time.
+
+    Args:
+        graph: as it was read.
+        name: of the model, for messages.
+        shape: of its only input; the sizes of all tensors follow from it. None: as the file states them.
+
+    Raises:
+        UnsupportedModelError: what Tengine has no rule for.
+    """
     try:
-        return as_nchw(graph)
+        turned = as_nchw(graph)
+        places = turned.input_tensors()
+        if shape is None or len(places) != 1 or turned.tensors[places[0]].shape == shape:
+            return turned
+        return with_sizes(turned, {places[0]: shape})
     except NoFormError as reason:
         problem = f"it has no form in codes: {reason}"
-        raise UnsupportedModelError(name, problem, "Convert the model to NCHW") from reason
+        raise UnsupportedModelError(name, problem, "Convert the ONNX model, with fixed sizes") from reason
 
 
 def _of_equalizing(found: Equalized) -> tuple[str, ...]:
@@ -133,16 +149,26 @@ def _of_equalizing(found: Equalized) -> tuple[str, ...]:
 
 
 def tmfile_by_table(
-    model: str | os.PathLike[str], table: str | os.PathLike[str], *, uint8: bool = False
+    model: str | os.PathLike[str],
+    table: str | os.PathLike[str],
+    *,
+    uint8: bool = False,
+    shape: tuple[int, ...] | None = None,
 ) -> TmfileCoded:
     """Puts the model into codes by the scales of a table of Tengine's tools, each as it stands there.
+
+    Args:
+        model: path of a float .tmfile.
+        table: path of the table.
+        uint8: codes with zero points, in place of int8.
+        shape: see ``sized``.
 
     Raises:
         TableError: it is no such table, or lacks a tensor of the model.
         ModelError: what can be wrong with the model.
     """
     name, original = os.fspath(model), read_tmfile(model)
-    graph = _nchw(original, name)
+    graph = sized(original, name, shape)
     added = {tensor.name for tensor in graph.tensors[len(original.tensors) :]}
     texts = _with_turned(graph, added, read_codes(table, uint8=uint8))
     live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]

@@ -65,6 +65,8 @@ def _images(graph: Graph) -> Graph:
     tensors, nodes = list(map(_tensor, graph.tensors)), list[Node]()
     for node in graph.nodes:
         rank = _rank(graph, node)
+        if node.op in ("Concat", "Reshape") and not rank:
+            raise NoFormError(f"'{node.name}' ({node.op}) reads a tensor without sizes in the order NHWC")
         if node.op == "Concat" and rank in CONCAT_AXES:
             nodes.append(_concat(node, rank))
         elif node.op == "Reshape" and rank == len(ORDER):
