@@ -42,9 +42,10 @@ def check_tmfiles(model: Path, output: Path) -> None:
         UsageError: the output alone is a tmfile.
     """
     from calib8.files import check_model_file
-    from calib8.tmfile.magic import SUFFIX, claims_to_be_tmfile
+    from calib8.tmfile.magic import SUFFIX, claims_to_be_tmfile, is_tmfile_name
 
-    check_model_file(model, f"Give the path of a float {SUFFIX}")
+    if is_tmfile_name(model):
+        check_model_file(model, f"Give the path of a float {SUFFIX}")
     if not claims_to_be_tmfile(model):
         problem = f"is the name of a Tengine model, and {model} is none"
         cure = f"Give a float {SUFFIX} with -m (calib8 export --to tmfile makes it), or write an .onnx file"
