@@ -19,7 +19,7 @@ from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.read import read_tmfile
 from calib8.tmfile.sizes import RULES, states_sizes, with_sizes
 from calib8.tmfile.write import write_tmfile
-from tmfile_cases import cases
+from tmfile_cases import cases, run
 from tmfile_nets import CONV, Net, classifier
 
 UNKNOWN = {"MatMul", "ReduceL2", "Slice of TensorFlow"}
@@ -184,11 +184,5 @@ def test_other_commands_say_how_to_write_the_sizes(folder: Path) -> None:
     found = read_tmfile("sized.tmfile")
     assert [found.tensors[place].shape for place in found.input_tensors()] == [(1, 3, 8, 8)]
     x = np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)
-    import onnx_ir as ir
-    import onnxruntime
-
-    results = []
-    for graph in (found, classifier()):
-        model = ir.to_proto(float_model(graph, "net")).SerializeToString()
-        results.append(onnxruntime.InferenceSession(model).run(None, {"image": x})[0])
+    results = [run(float_model(graph, "net"), x).ravel() for graph in (found, classifier())]
     np.testing.assert_array_equal(*results)
