@@ -9,7 +9,7 @@ import onnx_ir as ir
 from calib8.errors import NoFormError, UnsupportedModelError
 from calib8.model.from_tmfile.builder import Builder
 from calib8.model.from_tmfile.operators import TRANSLATE
-from calib8.parameters import with_both
+from calib8.parameters import parameter, with_both
 from calib8.tmfile.graph import CONST, INPUT, Graph, Node
 from calib8.tmfile.kinds import kind
 from calib8.tmfile.nchw import as_nchw
@@ -62,7 +62,7 @@ def _refuse_unknown_sizes(graph: Graph, name: str) -> None:
         return
     titles = [graph.tensors[place].name or f"tensor_{place}" for place in graph.input_tensors()]
     problem = f"states no sizes of its input '{titles[0]}', as for a model with a free batch"
-    cure = f"Write them: calib8 export {name} --to tmfile --shape {titles[0]}=1,3,224,224 -o sized.tmfile"
+    cure = f"Export it to a tmfile with {parameter('shapes')} of its inputs, and use that"
     raise UnsupportedModelError(name, problem, cure)
 
 
