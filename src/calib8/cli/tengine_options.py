@@ -91,9 +91,9 @@ def tengine_shape(images: TengineImages, inputs: Sequence[TensorSpec]) -> tuple[
 
     None where they are those of the file, or it has another input than an image.
     """
-    if len(inputs) != 1 or len(inputs[0].shape) not in (0, 4):
+    stated = (inputs[0].shape or ()) if len(inputs) == 1 else None
+    if stated is None or len(stated) not in (0, 4):
         return None
-    stated = inputs[0].shape
     if images.size is None and stated and all(stated):
         return None
     return (1, *_size(images, inputs, _letterbox(images.letterbox)))

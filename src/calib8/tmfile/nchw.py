@@ -83,9 +83,9 @@ def _images(graph: Graph) -> Graph:
 
 def _concat(node: Node, rank: int) -> Node:
     axis = node.options["axis"]
-    if axis not in CONCAT_AXES[rank]:
+    if not isinstance(axis, int) or axis not in CONCAT_AXES[rank]:
         raise NoFormError(f"'{node.name}' (Concat) joins axis {axis} of {rank} in the order NHWC")
-    return _with(node, {"axis": CONCAT_AXES[rank][int(axis)]})
+    return _with(node, {"axis": CONCAT_AXES[rank][axis]})
 
 
 def _reshape(node: Node, rank: int, tensors: list[Tensor]) -> list[Node]:

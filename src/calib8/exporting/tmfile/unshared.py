@@ -35,7 +35,7 @@ def unshared(graph: Graph) -> tuple[Graph, Mapping[str, str]]:
     stands: dict[tuple[int, str], int] = {}
     known: set[int] = set()
     for number, node in enumerate(graph.nodes):
-        inputs = list(node.inputs)
+        reads = list(node.inputs)
         for at, place in enumerate(node.inputs):
             if graph.tensors[place].role != "const":
                 continue
@@ -47,15 +47,17 @@ def unshared(graph: Graph) -> tuple[Graph, Mapping[str, str]]:
                 tensors.append(replace(graph.tensors[place], name=name))
             stands.setdefault(use, len(tensors) - 1 if place in known else place)
             known.add(place)
-            inputs[at] = stands[use]
-        nodes[number] = replace(node, inputs=tuple(inputs))
+            reads[at] = stands[use]
+        nodes[number] = replace(node, inputs=tuple(reads))
     if not origins:
         return graph, origins
     first = len(graph.tensors)
     fresh = [Node(tensor.name, CONST, (), (first + at,)) for at, tensor in enumerate(tensors[first:])]
-    places = (tuple(len(fresh) + place for place in ports) for ports in (graph.inputs, graph.outputs))
-    made = replace(graph, tensors=tuple(tensors), nodes=(*fresh, *nodes))
-    return replace(made, **dict(zip(("inputs", "outputs"), places, strict=True))), origins
+    inputs, outputs = (
+        tuple(len(fresh) + place for place in ports) for ports in (graph.inputs, graph.outputs)
+    )
+    made = replace(graph, tensors=tuple(tensors), nodes=(*fresh, *nodes), inputs=inputs, outputs=outputs)
+    return made, origins
 
 
 def _use(node: Node, number: int, at: int) -> str:
