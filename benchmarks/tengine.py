@@ -56,7 +56,9 @@ class Row:
     Attributes:
         network: of ``models.json``.
         made: by ``calib8``, or by Tengine's tool with an algorithm.
-        top1_fp32, top1: share of right answers, None without labels.
+        top1_fp32, top1: share of right answers, None without labels; of equal codes the first one counts.
+        shared: the same for INT8, where of equal codes each counts in part.
+        ties: images whose largest code is that of several classes.
         agreement: share of images of the same class as FP32.
         sqnr_db: of all outputs against those of FP32.
         bytes: of the file.
@@ -70,6 +72,8 @@ class Row:
     made: str
     top1_fp32: float | None
     top1: float | None
+    shared: float | None
+    ties: int
     agreement: float
     sqnr_db: float
     bytes: int
@@ -159,9 +163,11 @@ def judged(name: str, made: str, model: Path, judging: Judging, build: Path) -> 
     codes = there if here is None else np.concatenate([there, here[judging.proven :]])
     found, floats = codes.astype(np.float64) * scales[1], judging.floats[: len(codes)]
     same = found.argmax(1) == floats.argmax(1)
+    tops = found == found.max(1, keepdims=True)
     noise = ((found - floats) ** 2).sum()
     return Row(
-        name, made, _top1(floats, judging.labels), _top1(found, judging.labels), float(same.mean()),
+        name, made, _top1(floats, judging.labels), _top1(found, judging.labels),
+        _shared(tops, judging.labels), int((tops.sum(1) > 1).sum()), float(same.mean()),
         float(10 * np.log10((floats**2).sum() / noise)), model_bytes_on_disk(model), len(found),
         judging.proven, differing,
     )  # fmt: skip
@@ -184,6 +190,12 @@ def _top1(scores: np.ndarray[Any, Any], labels: Sequence[int | None]) -> float |
     return float(np.mean([scores[place].argmax() == label for place, label in known]))
 
 
+def _shared(tops: np.ndarray[Any, Any], labels: Sequence[int | None]) -> float | None:
+    """Share of right answers, an answer of k equal codes counted by 1/k."""
+    known = [(place, label) for place, label in enumerate(labels[: len(tops)]) if label is not None]
+    return float(np.mean([tops[at, label] / tops[at].sum() for at, label in known])) if known else None
+
+
 def run_apart(build: Path, model: Path, inputs: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
     """First output of every input, flat, from a process of its own."""
     with ProcessPoolExecutor(1) as pool:
@@ -197,12 +209,14 @@ def _run(build: Path, model: Path, inputs: np.ndarray[Any, Any], dtype: str) -> 
 def table(found: Sequence[Row]) -> str:
     """Markdown."""
     lines = [
-        "| network | INT8 by | FP32 top-1 | INT8 top-1 | agreement | SQNR dB | images | proven | differing |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| network | INT8 by | FP32 top-1 | INT8 top-1 | ties shared | ties | agreement | SQNR dB | images | "
+        "proven | differing |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found:
         cells = [
-            row.network, row.made, _percent(row.top1_fp32), _percent(row.top1), _percent(row.agreement),
+            row.network, row.made, _percent(row.top1_fp32), _percent(row.top1), _percent(row.shared),
+            str(row.ties), _percent(row.agreement),
             f"{row.sqnr_db:.2f}", str(row.judged), str(row.proven),
             "–" if row.differing is None else str(row.differing),
         ]  # fmt: skip

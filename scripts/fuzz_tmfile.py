@@ -47,10 +47,12 @@ MOST_CHANGES: Final = 4
 
 
 def corpus(seed: int) -> list[bytes]:
-    """Valid files: of every operator, a network as floats and as codes, each operator in int8."""
+    """Valid files: of every operator, networks as floats and as codes, each operator in int8."""
     small, rng = tmfile_nets.classifier(seed), np.random.default_rng(seed)
     coded = [make(rng) for make in coded_nets.OPERATORS.values()]
-    graphs = (small, tmfile_nets.coded(small), tmfile_nets.every_operator(seed), *coded)
+    turned = tmfile_nets.images_nhwc(seed)
+    floats = (small, turned, tmfile_nets.every_operator(seed))
+    graphs = (*floats, tmfile_nets.coded(small), tmfile_nets.coded(turned), *coded)
     return [serialize(graph) for graph in graphs]
 
 

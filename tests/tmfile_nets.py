@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calib8.tmfile.graph import CONST, INPUT, Graph, Node, Option, Quantization, Tensor
+from calib8.tmfile.graph import CONST, INPUT, NHWC, Graph, Node, Option, Quantization, Tensor
 from calib8.tmfile.schema import OPERATORS
 
 CLASSES = 5
@@ -61,6 +61,26 @@ def classifier(seed: int = 0) -> Graph:
     pooled = net.add(Tensor("pooled", (1, 4, 1, 1)), "Pooling", (conv,), **GLOBAL_AVERAGE)
     net.add(Tensor("scores", (1, CLASSES)), "FullyConnected", (pooled, dense), num_output=CLASSES)
     return net.graph(made_from=3)
+
+
+def images_nhwc(seed: int = 0) -> Graph:
+    """Layers with what is turned in the order NHWC: a depthwise one, Concat, Reshape, Pad, Softmax."""
+    rng, net = np.random.default_rng(seed), Net()
+    shape = (1, 6, 5, 4)
+    w = net.const("w", rng.normal(size=(4, 3, 3, 4)).astype(np.float32))
+    d = net.const("d", rng.normal(size=(4, 3, 3, 1)).astype(np.float32))
+    x = net.input("x", shape)
+    options = {**CONV, "input_channel": 4}
+    y = net.add(Tensor("y", shape), "Convolution", (x, w), **options)
+    z = net.add(Tensor("z", shape), "Convolution", (y, d), **{**options, "group": 4})
+    both = net.add(Tensor("both", (1, 6, 5, 8)), "Concat", (y, z), axis=3)
+    how = {"is_mxnet": 0, "reverse": 0, "is_onnx": 0}
+    wide = net.add(Tensor("wide", (1, 3, 10, 8)), "Reshape", (both,), shape=(1, 3, 10, 8), **how)
+    pads = dict.fromkeys(("n_0", "n_1", "c_0", "h_0", "w_0", "w_1"), 0) | {"c_1": 1, "h_1": 2}
+    padded = net.add(Tensor("padded", (1, 4, 12, 8)), "Pad", (wide,), **pads, mode=0, value=0.0)
+    soft = net.add(Tensor("soft", (1, 4, 12, 8)), "Softmax", (padded,), axis=3)
+    net.add(Tensor("flat", (1, 384)), "Reshape", (soft,), shape=(1, 384), **how)
+    return net.graph(model_layout=NHWC, graph_layout=NHWC)
 
 
 def coded(graph: Graph) -> Graph:

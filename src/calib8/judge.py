@@ -112,7 +112,7 @@ def evaluate(
         raise UsageError("models", problem, "Give a list of paths, such as models=['fp32.onnx', 'int8.onnx']")
     models = list(models)
     if not models:
-        cure = "Give the paths of one or more .onnx or .tflite files"
+        cure = "Give the paths of one or more .onnx, .tflite or .tmfile models"
         raise UsageError("evaluate", "no model was given", cure)
     for model in models:
         if not is_module(model):

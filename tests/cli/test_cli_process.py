@@ -209,7 +209,7 @@ def test_an_error_is_one_line_even_with_tracebacks_on(process, tmp_path: Path) -
     )
     assert result.returncode == 1
     assert result.stderr.splitlines() == [
-        f"error: {tmp_path / 'none.onnx'}: no such file. Give the path of an .onnx or .tflite file, "
+        f"error: {tmp_path / 'none.onnx'}: no such file. Give the path of an .onnx, .tflite or .tmfile, "
         "a saved program or a plan."
     ]
 

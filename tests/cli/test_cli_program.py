@@ -270,5 +270,5 @@ def test_a_program_is_not_named_like_something_else(cli, refused, int8: Path, ou
         cli("inspect", out / "nope"),
         1,
         "nope: no such file",
-        "an .onnx or .tflite file, a saved program or a plan",
+        "an .onnx, .tflite or .tmfile, a saved program or a plan",
     )

@@ -37,6 +37,30 @@ def test_rgb_and_bgr_order() -> None:
     assert bgr[:, 0, 0].tolist() == [10, 30, 200]
 
 
+@pytest.mark.parametrize(
+    ("pixel", "opencv", "pillow"),
+    [
+        ((255, 236, 173), 235, 234),
+        ((255, 226, 128), 224, 223),
+        ((255, 250, 136), 239, 238),
+        ((74, 79, 0), 69, 68),
+        ((200, 200, 200), 200, 200),
+    ],
+)
+def test_gray_is_rounded_as_the_filters_library_does(
+    pixel: tuple[int, int, int], opencv: int, pillow: int
+) -> None:
+    """What OpenCV 4.6's ``cvtColor`` gave for pixels of a photo."""
+    image = Image.fromarray(np.full((4, 4, 3), pixel, np.uint8))
+    for filter_, expected in (("opencv-bilinear", opencv), ("bilinear", pillow)):
+        gray = apply_preprocess(image, Preprocess(size=(4, 4), color="gray", filter=filter_))
+        assert np.unique(gray).tolist() == [expected]
+    stored = apply_preprocess(
+        image.convert("L"), Preprocess(size=(2, 2), color="gray", filter="opencv-bilinear")
+    )
+    assert np.unique(stored).tolist() == [pillow]
+
+
 def test_gray_is_bt601() -> None:
     gray = apply_preprocess(plain(RED), Preprocess(size=(4, 4), color="gray"))
     assert gray.shape == (1, 4, 4)

@@ -38,7 +38,7 @@ OWN: Final = {
     "tasks/characters.py": 1,  # what keeps the steps of a sequence
     "tasks/composition.py": 1,  # what leaves values in their places at the end of a network
     "tasks/natures.py": 2,  # what outputs went through
-    "tmfile/nchw.py": 1,  # Tengine's operators whose options count axes
+    "tmfile/sizes.py": 1,  # Tengine's operators whose results have the sizes of what they read
 }
 """File → how many tables it may keep, and of what: none is a trait of an op. The numbers become smaller."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,11 @@ import pytest
 from calib8.errors import UnsupportedModelError
 from calib8.model.from_tmfile.translate import float_model
 from calib8.model.load import load_model
-from calib8.tmfile.graph import NHWC, Graph, Tensor
+from calib8.tmfile.graph import NCHW, NHWC, Graph, Tensor
+from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.write import write_tmfile
 from tmfile_cases import IMAGE, RNG, convolved, one_node, run
-from tmfile_nets import CLASSES, CONV, Net, classifier, coded
+from tmfile_nets import CLASSES, CONV, Net, classifier, coded, images_nhwc
 
 
 @pytest.mark.parametrize("name", ["mnist", "net_a", "net_b", "net_c"])
@@ -55,6 +57,87 @@ def test_nhwc_models_become_nchw() -> None:
         [convolved(inner[:, c : c + 1], deep[None, None, :, :, c], (1, 1)) for c in range(4)], 1
     )
     np.testing.assert_allclose(run(float_model(graph, "net"), IMAGE), expected, rtol=1e-4, atol=1e-5)
+
+
+NHWC_IMAGE = IMAGE.transpose(0, 2, 3, 1)
+CUT = {f"{kind}_{axis}": 0 for kind in ("begin", "end", "stride") for axis in "nchw"}
+
+
+def in_nhwc(
+    op: str, out: tuple[int, ...], *, parts: int = 1, graph_layout: int = NHWC, **options: Any
+) -> Graph:
+    """An operator on an image in the order NHWC, as converters from TFLite write it."""
+    net = Net()
+    places = [net.input(f"x{number}", NHWC_IMAGE.shape) for number in range(parts)]
+    net.add(Tensor("y", out), op, tuple(places), **options)
+    return net.graph(model_layout=NHWC, graph_layout=graph_layout)
+
+
+@pytest.mark.parametrize("graph_layout", [NCHW, NHWC])
+@pytest.mark.parametrize("axis", [1, 2, 3])
+def test_concat_in_nhwc_has_its_axis_there(axis: int, graph_layout: int) -> None:
+    expected = np.concatenate([NHWC_IMAGE, NHWC_IMAGE], axis)
+    graph = in_nhwc("Concat", expected.shape, parts=2, graph_layout=graph_layout, axis=axis)
+    found = run(float_model(graph, "net"), IMAGE, IMAGE)
+    np.testing.assert_array_equal(found, expected.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("graph_layout", [NCHW, NHWC])
+@pytest.mark.parametrize("shape", [(1, 120), (1, 10, 3, 4), (1, 1, 1, 120), (2, 60)])
+def test_reshape_in_nhwc_takes_values_in_that_order(shape: tuple[int, ...], graph_layout: int) -> None:
+    options = {"is_mxnet": 0, "reverse": 0, "shape": shape, "is_onnx": 0}
+    graph = in_nhwc("Reshape", shape, graph_layout=graph_layout, **options)
+    expected = NHWC_IMAGE.reshape(shape)
+    found = run(float_model(graph, "net"), IMAGE)
+    np.testing.assert_array_equal(found, expected if len(shape) == 2 else expected.transpose(0, 3, 1, 2))
+
+
+def test_reshape_of_a_pixel_in_nhwc_stays_one_node() -> None:
+    net = Net()
+    place = net.input("x", (1, 1, 1, 7))
+    options = {"is_mxnet": 0, "reverse": 0, "shape": (1, 7), "is_onnx": 0}
+    net.add(Tensor("y", (1, 7)), "Reshape", (place,), **options)
+    graph = as_nchw(net.graph(model_layout=NHWC, graph_layout=NHWC))
+    assert [node.op for node in graph.nodes] == ["InputOp", "Reshape"]
+    assert graph.tensors[0].shape == (1, 7, 1, 1)
+
+
+def test_padding_and_slices_in_nhwc_count_so() -> None:
+    pads = {"n_0": 0, "n_1": 0, "c_0": 1, "c_1": 2, "h_0": 3, "h_1": 0, "w_0": 0, "w_1": 0}
+    graph = in_nhwc("Pad", (1, 8, 9, 4), **pads, mode=0, value=0.0)
+    expected = np.pad(IMAGE, [(0, 0), (0, 0), (1, 2), (3, 0)])
+    np.testing.assert_array_equal(run(float_model(graph, "net"), IMAGE), expected)
+    cut = {**CUT, "begin_c": 1, "end_c": 4, "stride_c": 2, "begin_w": 2, "end_w": 3}
+    node = as_nchw(in_nhwc("StridedSlice", (1, 3, 6, 1), **cut)).nodes[-1]
+    wanted = {**CUT, "begin_h": 1, "end_h": 4, "stride_h": 2, "begin_c": 2, "end_c": 3}
+    assert dict(node.options) == wanted
+
+
+def test_a_network_in_nhwc_runs() -> None:
+    graph = images_nhwc()
+    found = run(float_model(graph, "net"), IMAGE.transpose(0, 1, 3, 2))
+    assert found.shape == (1, 384)
+    sums = found.reshape(4, 12, 8).sum(2)  # softmax over the channels, which lie last
+    np.testing.assert_allclose(sums, 1, rtol=1e-5)
+
+
+def test_axes_in_nhwc() -> None:
+    softmax = as_nchw(in_nhwc("Softmax", NHWC_IMAGE.shape, axis=3)).nodes[-1]
+    assert softmax.options["axis"] == 1
+    mean = {"dim_0": 1, "dim_1": 2, "dim_2": -2, "dim_3": -2, "type": 1, "keepdim": 0}
+    graph = in_nhwc("Reduction", (1, 4), **mean)
+    np.testing.assert_allclose(
+        run(float_model(graph, "net"), IMAGE), IMAGE.mean((2, 3)), rtol=1e-6, atol=1e-7
+    )
+    shape = {"is_mxnet": 0, "reverse": 0, "shape": (1, 30, 4), "is_onnx": 0}
+    for graph, match in (
+        (in_nhwc("Softmax", NHWC_IMAGE.shape, axis=1), "along axis 1 in the order NHWC"),
+        (in_nhwc("Concat", NHWC_IMAGE.shape, axis=-1), "joins axis -1 of 4 in the order NHWC"),
+        (in_nhwc("Reshape", (1, 30, 4), **shape), "makes 3 axes of an image in the order NHWC"),
+        (in_nhwc("Reduction", (1, 5), **{**mean, "dim_0": 3}), "counts its axes in the order NHWC"),
+    ):
+        with pytest.raises(UnsupportedModelError, match=match):
+            float_model(graph, "net")
 
 
 def test_all_operators_without_nodes_are_listed() -> None:

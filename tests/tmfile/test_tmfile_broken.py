@@ -208,6 +208,18 @@ def test_scales_that_do_not_fit_their_codes() -> None:
     refused(serialize(with_tensor(net, 4, quantization=with_scales(1.0, 2.0))), "2 scales, and the shape")
 
 
+@pytest.mark.parametrize("point", [-255, 510])
+def test_weights_in_uint8_on_one_side_of_zero(point: int) -> None:
+    """As Tengine's quant_tool_uint8 writes them: their range is without 0, and its runtime takes them."""
+    net = coded(classifier())
+    weight = replace(net.tensors[0], dtype="uint8", data=net.tensors[0].data.astype(np.uint8))
+    quantization = with_scales(1.0, point=point)
+    tensors = (replace(weight, quantization=quantization), *net.tensors[1:])
+    found = parse(serialize(replace(net, tensors=tensors))).tensors[0]
+    assert found.quantization.zero_points.tolist() == [point]
+    refused(serialize(with_tensor(net, 4, dtype="uint8", quantization=quantization)), f"zero point {point}")
+
+
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "none.tmfile", tmp_path):
         with pytest.raises(ModelError, match=r"Give the path of a \.tmfile"):

@@ -9,7 +9,7 @@ import pytest
 
 from calib8.exporting.tmfile.dfq import equalized
 from calib8.model.from_tmfile.translate import float_model
-from calib8.tmfile.graph import Graph, Tensor
+from calib8.tmfile.graph import Graph, Node, Tensor
 from tmfile_cases import run
 from tmfile_nets import CONV, Net
 
@@ -122,3 +122,16 @@ def test_what_two_layers_read_stays() -> None:
         graph, outputs=(*graph.outputs, next(n for n, node in enumerate(graph.nodes) if node.name == "0"))
     )
     assert equalized(both).layers == ()
+
+
+@pytest.mark.parametrize("shared", ["w", "b"])
+@pytest.mark.parametrize("kinds", [("full", "full"), ("full", "depth", "full")])
+def test_layers_whose_constants_something_else_reads_stay(kinds: tuple[str, ...], shared: str) -> None:
+    graph = chain(*kinds)
+    place = next(at for at, tensor in enumerate(graph.tensors) if tensor.name == f"0.{shared}")
+    reader = Node("other", "Sigmoid", (place,), (len(graph.tensors),))
+    other = Tensor("other", graph.tensors[place].shape)
+    found = equalized(replace(graph, tensors=(*graph.tensors, other), nodes=(*graph.nodes, reader)))
+    assert (found.layers, found.refused) == ((), ())
+    for name in ("0.w", "0.b", f"{len(kinds) - 1}.w"):
+        np.testing.assert_array_equal(data(found.graph, name), data(graph, name))

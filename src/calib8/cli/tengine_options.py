@@ -86,6 +86,19 @@ def tengine_preprocess(images: TengineImages, inputs: Sequence[TensorSpec]) -> P
     )
 
 
+def tengine_shape(images: TengineImages, inputs: Sequence[TensorSpec]) -> tuple[int, ...] | None:
+    """The sizes that the only input of a tmfile gets: those of ``-g``, or the tool's where it states none.
+
+    None where they are those of the file, or it has another input than an image.
+    """
+    stated = (inputs[0].shape or ()) if len(inputs) == 1 else None
+    if stated is None or len(stated) not in (0, 4):
+        return None
+    if images.size is None and stated and all(stated):
+        return None
+    return (1, *_size(images, inputs, _letterbox(images.letterbox)))
+
+
 def _check_geometry(size: _Size, box: tuple[int, int] | None, crop: bool, focus: bool) -> None:
     """Refuses what the tool takes and answers with a broken input."""
     if focus != (size.channels == 12):

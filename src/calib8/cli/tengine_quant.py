@@ -12,7 +12,7 @@ layers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
@@ -25,7 +25,7 @@ from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_repairs, say_sizes
 from calib8.cli.steps import look_at_data, say_calibration
-from calib8.cli.tengine_options import TengineImages, tengine_preprocess
+from calib8.cli.tengine_options import TengineImages, tengine_preprocess, tengine_shape
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
 from calib8.files import check_written_model
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
     from calib8.pipeline import Quantization
     from calib8.table import CalibrationTable
+    from calib8.tensors import TensorSpec
 
 Compared: TypeAlias = "tuple[Path, Path] | tuple[onnx.ModelProto, onnx.ModelProto]"
 """The float model, and the one in codes."""
@@ -117,9 +118,13 @@ def tengine_quant(
     files = {"-o": output, "the table of scales": None if run.table else algorithm.file}
     outputs = {**files, "the scales of weights": WEIGHT_FILE, "the scales of biases": BIAS_FILE}
     check_outputs({**outputs, "--json": report.json}, [model, run.images, run.table])
-    preprocess = _preprocess(terminal, model, images)
-    made = _made_tmfile if is_tmfile_name(output) else _made_onnx
-    contents, compared = made(terminal, model, output, run, algorithm, preprocess)
+    inputs = _inputs(model)
+    preprocess = _preprocess(terminal, inputs, images)
+    if is_tmfile_name(output):
+        shape = tengine_shape(images, inputs)
+        contents, compared = _made_tmfile(terminal, model, output, run, algorithm, preprocess, shape)
+    else:
+        contents, compared = _made_onnx(terminal, model, output, run, algorithm, preprocess)
     for path in contents:
         terminal.say(f"scales {path}")
     if run.evaluate and run.images is not None:
@@ -153,16 +158,18 @@ def _made_tmfile(
     run: TengineRun,
     algorithm: Algorithm,
     preprocess: Preprocess,
+    shape: tuple[int, ...] | None,
 ) -> tuple[dict[Path, str], Compared]:
     """Writes a tmfile in codes and its side files; the files, and the models to compare."""
     table: Path | None = None
     repaired: Quantization | None = None
     if run.table is not None or run.images is None:
-        found = tengine_tmfile.by_table(terminal, model, run.table or Path(), uint8=run.uint8)
+        given = run.table or Path()
+        found = tengine_tmfile.by_table(terminal, model, given, uint8=run.uint8, shape=shape)
     else:
         table, reading = algorithm.file, run.reading.of(str(run.images), preprocess)
         found, repaired = tengine_tmfile.calibrated(
-            terminal, model, reading, algorithm.method, algorithm.repair, uint8=run.uint8
+            terminal, model, reading, algorithm.method, algorithm.repair, uint8=run.uint8, shape=shape
         )
     contents = tengine_tmfile.side_files(found, table, WEIGHT_FILE, BIAS_FILE)
     tengine_tmfile.save(terminal, model, output, found)
@@ -194,11 +201,18 @@ def _check_request(model: Path, output: Path, run: TengineRun, algorithm: Algori
         raise UsageError(f"-t {run.threads}", "is too few threads", "Give at least 1")
 
 
-def _preprocess(terminal: Terminal, model: Path, images: TengineImages) -> Preprocess:
+def _inputs(model: Path) -> Sequence[TensorSpec]:
     from calib8.model.graph import graph_inputs
     from calib8.model.load import load_model
+    from calib8.tmfile.magic import claims_to_be_tmfile
 
-    found = tengine_preprocess(images, graph_inputs(load_model(model)))
+    return (
+        tengine_tmfile.input_specs(model) if claims_to_be_tmfile(model) else graph_inputs(load_model(model))
+    )
+
+
+def _preprocess(terminal: Terminal, inputs: Sequence[TensorSpec], images: TengineImages) -> Preprocess:
+    found = tengine_preprocess(images, inputs)
     if images.mean is None and found.color == "rgb":
         terminal.say(
             "note: the default mean 104,117,123 is in the order of BGR, and -b 1 feeds RGB; "

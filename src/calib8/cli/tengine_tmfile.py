@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from calib8.data.reading import Reading
     from calib8.delivery.tmfile import TmfileCoded
     from calib8.pipeline import Quantization
+    from calib8.tensors import TensorSpec
 
 TARGET: Final = "tengine"
 EQUALIZES: Final = "cle"
@@ -37,10 +38,14 @@ def check_tmfiles(model: Path, output: Path) -> None:
     """Refuses a tmfile made of something else.
 
     Raises:
+        ModelError: there is no model.
         UsageError: the output alone is a tmfile.
     """
-    from calib8.tmfile.magic import SUFFIX, claims_to_be_tmfile
+    from calib8.files import check_model_file
+    from calib8.tmfile.magic import SUFFIX, claims_to_be_tmfile, is_tmfile_name
 
+    if is_tmfile_name(model):
+        check_model_file(model, f"Give the path of a float {SUFFIX}")
     if not claims_to_be_tmfile(model):
         problem = f"is the name of a Tengine model, and {model} is none"
         cure = f"Give a float {SUFFIX} with -m (calib8 export --to tmfile makes it), or write an .onnx file"
@@ -63,8 +68,29 @@ def check_uint8(output: Path, algorithm: int, method: str, repair: str, evaluate
         raise UsageError(f"-a {algorithm}", "does not go with --uint8", "Use -a 0, -a 2 or -a 3")
 
 
+def input_specs(model: Path) -> tuple[TensorSpec, ...]:
+    """Inputs of a tmfile, in the order NCHW; sizes that it does not state are missing.
+
+    Raises:
+        Calib8Error: a damaged file, or one in an order without a rule.
+    """
+    from calib8.delivery.tmfile import sized
+    from calib8.tmfile.ports import port_specs
+    from calib8.tmfile.read import read_tmfile
+
+    graph = sized(read_tmfile(model), str(model), None)
+    return port_specs(graph, graph.input_tensors())
+
+
 def calibrated(
-    terminal: Terminal, model: Path, reading: Reading, method: str, repair: str, *, uint8: bool
+    terminal: Terminal,
+    model: Path,
+    reading: Reading,
+    method: str,
+    repair: str,
+    *,
+    uint8: bool,
+    shape: tuple[int, ...] | None,
 ) -> tuple[TmfileCoded, Quantization | None]:
     """The model in codes, by the ranges of images; and the QDQ model of EQ, where that chose scales."""
     from calib8 import pipeline
@@ -74,11 +100,12 @@ def calibrated(
     repaired: Quantization | None = None
     if repair == ZOOMS:
         with shown_progress(terminal, "preparing the model", "choosing scales of weights") as progress:
+            floats = float_of(model, shape)
             repaired = pipeline.quantize(
-                model, reading, target=TARGET, method="minmax", repair=(ZOOMS,), progress=progress
+                floats, reading, target=TARGET, method="minmax", repair=(ZOOMS,), progress=progress
             )
         constants = zoomed(repaired)
-    wanted = Wanted(method, uint8, repair == EQUALIZES, constants)
+    wanted = Wanted(method, uint8, repair == EQUALIZES, constants, shape)
     with shown_progress(terminal, "choosing ranges, quantizing") as progress:
         found = quantized_tmfile(model, reading, wanted, progress)
     tensors = count(len(found.scales), "tensor")
@@ -86,6 +113,19 @@ def calibrated(
     for note in found.notes:
         terminal.say(note)
     return found, repaired
+
+
+def float_of(model: Path, shape: tuple[int, ...] | None) -> Path | onnx.ModelProto:
+    """The model itself, or the ONNX model of it with other sizes."""
+    if shape is None:
+        return model
+    import onnx_ir as ir
+
+    from calib8.delivery.tmfile import sized
+    from calib8.model.from_tmfile.translate import float_model
+    from calib8.tmfile.read import read_tmfile
+
+    return ir.to_proto(float_model(sized(read_tmfile(model), str(model), shape), str(model)))
 
 
 def zoomed(result: Quantization) -> dict[str, CodedArray]:
@@ -107,12 +147,14 @@ def zoomed(result: Quantization) -> dict[str, CodedArray]:
     return found
 
 
-def by_table(terminal: Terminal, model: Path, table: Path, *, uint8: bool) -> TmfileCoded:
+def by_table(
+    terminal: Terminal, model: Path, table: Path, *, uint8: bool, shape: tuple[int, ...] | None
+) -> TmfileCoded:
     """The model in codes, by a table of scales."""
     from calib8.delivery.tmfile import tmfile_by_table
 
     with shown_progress(terminal, "quantizing"):
-        return tmfile_by_table(model, table, uint8=uint8)
+        return tmfile_by_table(model, table, uint8=uint8, shape=shape)
 
 
 def as_qdq(found: TmfileCoded, repaired: Quantization | None) -> tuple[onnx.ModelProto, onnx.ModelProto]:

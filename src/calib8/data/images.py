@@ -63,6 +63,20 @@ def eight_bit(image: Image.Image, gray: bool, name: str) -> Image.Image:
         raise undecodable(name, error) from error
 
 
+OPENCV_GRAY: Final = (9798, 19235, 3735)
+"""Weights of red, green and blue in OpenCV, of 2¹⁵ together."""
+
+
+def opencv_gray(image: Image.Image) -> Image.Image:
+    """An 8-bit RGB image as mode ``L`` with OpenCV's rounding: ⌊(w · pixel) / 2¹⁵ + ½⌋.
+
+    Pillow's differs from it by 1 in some pixels of a hundred.
+    """
+    pixels = np.asarray(image).astype(np.int32)
+    sums = pixels @ np.asarray(OPENCV_GRAY, np.int32)
+    return Image.fromarray(((sums + (1 << 14)) >> 15).astype(np.uint8))
+
+
 def _upper_byte(image: Image.Image, name: str) -> Image.Image:
     values = np.asarray(image).astype(np.int64)
     if values.min() < 0 or values.max() > 0xFFFF:

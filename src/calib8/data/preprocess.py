@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from calib8.data.images import eight_bit
+from calib8.data.images import eight_bit, opencv_gray
 from calib8.data.resize import (
+    OPENCV,
     Filter,
     centre_crop,
     cover_size,
@@ -53,7 +54,7 @@ class Preprocess:
         resize: ``warp`` to the box whatever the aspect; ``short-side``: keep the aspect and just cover
             the box; ``letterbox``: keep the aspect, fit into ``size`` and pad; ``none``: the image must
             already have ``size``. After ``warp`` and ``short-side`` the middle ``size`` is cut out.
-        filter: resampling filter, see ``calib8.data.resize``.
+        filter: resampling filter, see ``calib8.data.resize``; with OpenCV's images become gray as there, too.
         crop: the box is round(size / crop), 0 < crop <= 1; 0.875 takes 224 out of 256.
         crop_pad: or the box is size + crop_pad pixels; 32 takes 224 out of 256 and 300 out of 332.
         resize_to: or the box is this many pixels, (H, W) or the side of a square.
@@ -160,7 +161,10 @@ def apply_preprocess(image: Image.Image, p: Preprocess, name: str = "image") -> 
         UsageError: ``p`` has no size and resizes.
         DataError: the image cannot be read as 8-bit pixels, or has not the size that ``resize="none"`` needs.
     """
-    upright = eight_bit(image, p.color == "gray", name)
+    gray, opencv = p.color == "gray", p.filter == OPENCV
+    upright = eight_bit(image, gray and not opencv, name)
+    if gray and opencv:
+        upright = opencv_gray(upright)
     pixels = _resized(upright, p, name)
     if p.color == "bgr":
         pixels = pixels[:, :, ::-1]

@@ -23,6 +23,9 @@ from PIL import Image
 
 Filter = Literal["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "opencv-bilinear"]
 
+OPENCV: Final = "opencv-bilinear"
+"""The filter of OpenCV; with it images become gray as there, too."""
+
 PILLOW_FILTERS: Final[dict[str, Image.Resampling]] = {
     "nearest": Image.Resampling.NEAREST,
     "box": Image.Resampling.BOX,
@@ -91,7 +94,7 @@ def space_to_depth(pixels: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
 
 def resample(image: Image.Image, size: tuple[int, int], name: Filter) -> npt.NDArray[np.uint8]:
     """An 8-bit gray or RGB image resized to (H, W), as uint8 of shape (H, W, C), C = 1 or 3."""
-    if name != "opencv-bilinear" and size != (image.height, image.width):
+    if name != OPENCV and size != (image.height, image.width):
         image = image.resize((size[1], size[0]), PILLOW_FILTERS[name])
     pixels = np.asarray(image, np.uint8)
     pixels = pixels.reshape(*pixels.shape[:2], -1)

@@ -9,7 +9,7 @@ rounds after every operator.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,7 +22,7 @@ from calib8.calibration.everywhere import gathered
 from calib8.calibration.gather import Gathering
 from calib8.coded_array import CodedArray
 from calib8.data.reading import Reading
-from calib8.errors import TableError
+from calib8.errors import NoFormError, TableError, UnsupportedModelError
 from calib8.exporting.tmfile.codes import Coded, in_codes
 from calib8.exporting.tmfile.codes_uint8 import in_uint8
 from calib8.exporting.tmfile.dfq import Equalized, equalized
@@ -36,7 +36,9 @@ from calib8.progress import Progress
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec
 from calib8.table import CalibrationTable
 from calib8.tmfile.graph import Graph
+from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.read import read_tmfile
+from calib8.tmfile.sizes import with_sizes
 
 SYMMETRIC: Final = frozenset({"aciq-tengine"})
 """Methods whose uint8 codes lie around 0 whatever was seen."""
@@ -51,12 +53,14 @@ class Wanted:
         uint8: codes with zero points and one scale per weight, in place of int8.
         equalize: weights of neighbouring layers are equalized first (``exporting/tmfile/dfq``).
         constants: weight → codes that it has already, whose scales are kept.
+        shape: of the only input; None: as the file states it.
     """
 
     method: str
     uint8: bool = False
     equalize: bool = False
     constants: Mapping[str, CodedArray] = field(default_factory=dict)
+    shape: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +98,8 @@ def quantized_tmfile(
     Raises:
         Calib8Error: what can be wrong with model, data or method.
     """
-    name, graph = os.fspath(model), read_tmfile(model)
+    name = os.fspath(model)
+    graph = sized(read_tmfile(model), name, wanted.shape)
     notes: tuple[str, ...] = ()
     if wanted.equalize:
         found = equalized(graph)
@@ -111,6 +116,28 @@ def quantized_tmfile(
     return TmfileCoded(graph, coded, scales, {}, samples, notes)
 
 
+def sized(graph: Graph, name: str, shape: tuple[int, ...] | None) -> Graph:
+    """The graph in the order NCHW, since Tengine turns what its tool writes of NHWC a second time.
+
+    Args:
+        graph: as it was read.
+        name: of the model, for messages.
+        shape: of its only input; the sizes of all tensors follow from it. None: as the file states them.
+
+    Raises:
+        UnsupportedModelError: what Tengine has no rule for.
+    """
+    try:
+        turned = as_nchw(graph)
+        places = turned.input_tensors()
+        if shape is None or len(places) != 1 or turned.tensors[places[0]].shape == shape:
+            return turned
+        return with_sizes(turned, {places[0]: shape})
+    except NoFormError as reason:
+        problem = f"it has no form in codes: {reason}"
+        raise UnsupportedModelError(name, problem, "Convert the ONNX model, with fixed sizes") from reason
+
+
 def _of_equalizing(found: Equalized) -> tuple[str, ...]:
     told = [f"{count(len(found.layers), 'layer')} equalized"]
     if found.refused:
@@ -122,22 +149,47 @@ def _of_equalizing(found: Equalized) -> tuple[str, ...]:
 
 
 def tmfile_by_table(
-    model: str | os.PathLike[str], table: str | os.PathLike[str], *, uint8: bool = False
+    model: str | os.PathLike[str],
+    table: str | os.PathLike[str],
+    *,
+    uint8: bool = False,
+    shape: tuple[int, ...] | None = None,
 ) -> TmfileCoded:
     """Puts the model into codes by the scales of a table of Tengine's tools, each as it stands there.
+
+    Args:
+        model: path of a float .tmfile.
+        table: path of the table.
+        uint8: codes with zero points, in place of int8.
+        shape: see ``sized``.
 
     Raises:
         TableError: it is no such table, or lacks a tensor of the model.
         ModelError: what can be wrong with the model.
     """
-    name, graph = os.fspath(model), read_tmfile(model)
-    texts = read_codes(table, uint8=uint8)
+    name, original = os.fspath(model), read_tmfile(model)
+    graph = sized(original, name, shape)
+    added = {tensor.name for tensor in graph.tensors[len(original.tensors) :]}
+    texts = _with_turned(graph, added, read_codes(table, uint8=uint8))
     live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
     scales = {tensor: texts[tensor][0] for tensor in live if tensor in texts}
     if not uint8:
         return TmfileCoded(graph, in_codes(graph, _numbers(scales), name), scales, {}, 0)
     points = {tensor: texts[tensor][1] for tensor in scales}
     return TmfileCoded(graph, _in_uint8(graph, scales, points, name), scales, points, 0)
+
+
+def _with_turned(
+    graph: Graph, added: Collection[str], texts: dict[str, tuple[str, int]]
+) -> dict[str, tuple[str, int]]:
+    """The table with the tensors that turning a file added: each has the codes of what it is turned from."""
+    found = dict(texts)
+    for node in graph.nodes:
+        one, other = (graph.tensors[places[0]].name for places in (node.inputs or (0,), node.outputs))
+        for new, known in ((one, other), (other, one)):
+            if node.op == "Transpose" and new in added and known in texts:
+                found.setdefault(new, texts[known])
+    return found
 
 
 def _in_uint8(graph: Graph, scales: dict[str, str], points: dict[str, int], name: str) -> Coded:

@@ -43,7 +43,7 @@ PROGRAM_MAGIC: Final = b"\x89c8p\r\n\x1a\n"
 
 SUFFIX: Final = ".c8"
 PROGRAM_SUFFIX: Final = ".c8p"
-ANY_MODEL: Final = "Give the path of an .onnx or .tflite file, a saved program or a plan"
+ANY_MODEL: Final = "Give the path of an .onnx, .tflite or .tmfile, a saved program or a plan"
 
 FORMAT_VERSION: Final = 4
 STATELESS_VERSION: Final = 3

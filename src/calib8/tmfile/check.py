@@ -1,7 +1,8 @@
 """Does a graph make sense? Asked once after reading, so that what comes after need not ask again.
 
 tensors   sizes ≥ 0, at most 8 axes, fewer than 2³¹ elements; scales finite and ≥ 0; where the tensor holds
-          codes, one scale or one per index of axis 0, and zero points that the type has
+          codes, one scale or one per index of axis 0, and zero points that the type has, but for constants
+          in uint8
           (the tool gives a bias of Deconvolution as many scales as its weights have input channels)
 nodes     name tensors that exist; each tensor is written once, before it is read; constants by Const alone
 ports     name nodes that exist
@@ -69,11 +70,16 @@ def _scale_problem(tensor: Tensor) -> str | None:
     if tensor.dtype in CODES:
         if scales.size > 1 and tensor.shape[:1] != (scales.size,):
             return f"{scales.size} scales, and the shape {list(tensor.shape)}"
-        limits = np.iinfo(tensor.dtype)
+        limits = np.iinfo(np.int32 if _may_lie_apart(tensor) else tensor.dtype)
         outside = points[(points < limits.min) | (points > limits.max)]
         if outside.size:
             return f"the zero point {outside[0]}; {tensor.dtype} needs {limits.min} … {limits.max}"
     return None
+
+
+def _may_lie_apart(tensor: Tensor) -> bool:
+    """Weights in uint8 on one side of 0: the tool's range of them, and so that of the codes, is without 0."""
+    return tensor.dtype == "uint8" and tensor.role == "const"
 
 
 def _order_problem(graph: Graph) -> str | None:

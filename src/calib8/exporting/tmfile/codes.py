@@ -10,7 +10,7 @@ Before that some operators hand their scale back (``hand_back``). What differs f
 an Eltwise adds or multiplies are int8 codes with a scale, where the tool leaves floats that its runtime takes
 for codes; weights of a Deconvolution have one scale per index of axis 0, which is an input channel, and the
 tool leaves the codes of the bias, and of some of its scales, what was in memory; here they are those of the
-first output channels.
+first output channels. A bias that layers share becomes one for each (``unshared``).
 Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
 """
 
@@ -26,6 +26,7 @@ import numpy.typing as npt
 from calib8.coded_array import CodedArray
 from calib8.errors import TableError, UnsupportedModelError
 from calib8.exporting.tmfile.hand_back import own_scales, scale_sources
+from calib8.exporting.tmfile.unshared import unshared
 from calib8.tmfile.graph import Graph, Node, Quantization, Tensor
 from calib8.tmfile.kinds import LAYERS, kind
 
@@ -95,6 +96,8 @@ def in_codes(
     """  # fmt: skip
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
+    graph, origins = unshared(graph)
+    constants = {**constants, **{new: constants[old] for new, old in origins.items() if old in constants}}
     sources = (scale_sources if hand_back else own_scales)(graph)
     lacking = [graph.tensors[at].name for at, own in sources.items() if not scales.get(own, 0.0) > 0.0]
     if lacking:

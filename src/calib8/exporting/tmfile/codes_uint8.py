@@ -31,6 +31,7 @@ from calib8.exporting.tmfile.codes import (
     without_codes,
 )
 from calib8.exporting.tmfile.hand_back import scale_sources
+from calib8.exporting.tmfile.unshared import unshared
 from calib8.tmfile.graph import Graph, Node, Quantization, Tensor
 from calib8.tmfile.kinds import LAYERS, kind
 
@@ -54,6 +55,7 @@ def in_uint8(graph: Graph, codes: Mapping[str, Code], name: str = "model") -> Co
     """
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
+    graph, _ = unshared(graph)
     sources = scale_sources(graph)
     lacking = [graph.tensors[at].name for at, own in sources.items() if not codes.get(own, (0.0, 0))[0] > 0.0]
     if lacking:

@@ -9,7 +9,8 @@ A range is the largest weight, at least 0, less the last weight that is below th
 the smallest one. In the layer that reads the channels it is largest less smallest, both with 0.
 
 What the tool gets wrong is left out: channels without a range on one side, which it sets to 0, bias included;
-and layers with a ReLU6 or another function than a ReLU between them, which compute something else then.
+layers with a ReLU6 or another function than a ReLU between them, and layers whose weights or bias something
+else reads too, which compute something else then.
 Source: OAID Tengine, quant_tool (``quant_dfq.cpp``).
 """
 
@@ -86,6 +87,8 @@ class _Equalizing:
         first, last = self.before(middle), self.behind(middle)
         if first is None or last is None or not (self.has_bias(first) and self.has_bias(middle)):
             return
+        if not all(map(self.is_alone, (first, middle, last))):
+            return
         if last.options["group"] != 1 or not self.channels_fit(first, last):
             return
         if not self.passes(middle, first, middle):
@@ -104,6 +107,8 @@ class _Equalizing:
         """A layer with the one before it."""
         first = self.before(second)
         if first is None or is_depthwise(first) or not self.has_bias(first):
+            return
+        if not (self.is_alone(first) and self.is_alone(second)):
             return
         if second.options["group"] != 1 or not self.channels_fit(first, second):
             return
@@ -171,6 +176,10 @@ class _Equalizing:
     def has_bias(self, node: Node) -> bool:
         """A layer with a bias: the tool takes for granted that all have one."""
         return len(node.inputs) > 2
+
+    def is_alone(self, node: Node) -> bool:
+        """Nothing else reads the weights and the bias of a layer."""
+        return all(len(self.readers[place]) == 1 for place in node.inputs[1:])
 
     def weight(self, node: Node) -> Single:
         """Weights as they are now."""

@@ -9,10 +9,11 @@ import onnx_ir as ir
 from calib8.errors import NoFormError, UnsupportedModelError
 from calib8.model.from_tmfile.builder import Builder
 from calib8.model.from_tmfile.operators import TRANSLATE
-from calib8.parameters import with_both
+from calib8.parameters import parameter, with_both
 from calib8.tmfile.graph import CONST, INPUT, Graph, Node
 from calib8.tmfile.kinds import kind
 from calib8.tmfile.nchw import as_nchw
+from calib8.tmfile.sizes import states_sizes
 from calib8.tmfile.uses import USES
 
 IR_VERSION: Final = 8
@@ -42,7 +43,9 @@ def float_model(graph: Graph, name: str) -> ir.Model:
         cure = f"Give the float model; {with_both(USES[found])}"
         raise UnsupportedModelError(name, f"it is a {found} Tengine model, its tensors hold {held}", cure)
     try:
-        builder = Builder(as_nchw(graph))
+        turned = as_nchw(graph)
+        _refuse_unknown_sizes(turned, name)
+        builder = Builder(turned)
     except NoFormError as reason:
         raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
     problems = [problem for node in builder.graph.nodes if (problem := _untranslated(builder, node))]
@@ -51,6 +54,16 @@ def float_model(graph: Graph, name: str) -> ir.Model:
         raise UnsupportedModelError(name, f"{len(problems)} operators cannot be translated: {listed}", CURE)
     _finish(builder)
     return ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8")
+
+
+def _refuse_unknown_sizes(graph: Graph, name: str) -> None:
+    """Refuses a file that leaves the sizes of its inputs to the run."""
+    if states_sizes(graph):
+        return
+    titles = [graph.tensors[place].name or f"tensor_{place}" for place in graph.input_tensors()]
+    problem = f"states no sizes of its input '{titles[0]}', as for a model with a free batch"
+    cure = f"Export it to a tmfile with {parameter('shapes')} of its inputs, and use that"
+    raise UnsupportedModelError(name, problem, cure)
 
 
 def _untranslated(builder: Builder, node: Node) -> str:

@@ -72,7 +72,12 @@ _WRONG: Final = (
         "that it does not find",
     ),
     ("a zero point other than 0, which Tengine's int8 kernels leave out", _shifted, AGAIN),
-    ("no sizes above 0", _sizeless, "Convert the model again, for inputs of one size"),
+    (
+        "no sizes above 0",
+        _sizeless,
+        "Convert the model again, for inputs of one size, or quantize it with calib8 tengine-quant -g C,H,W, "
+        "which writes them",
+    ),
 )
 """What may be wrong, of which tensors it is, and what to do."""
 
