@@ -1,4 +1,4 @@
-// Linux, macOS and what is like them.
+// What platform.h says, by the calls of Linux, macOS and what is like them.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// Windows.
+// What platform.h says, by the calls of Windows.
 #define WIN32_LEAN_AND_MEAN
 #define NOMINMAX
 #include <malloc.h>
