@@ -29,5 +29,5 @@ endif()
 
 add_library(calib8_counting STATIC ${CALIB8_COUNTING})
 set_target_properties(calib8_counting PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
-target_compile_options(calib8_counting PRIVATE ${CALIB8_WARNINGS} -ffp-contract=off)
+target_compile_options(calib8_counting PRIVATE ${CALIB8_WARNINGS} ${CALIB8_GCC}-ffp-contract=off)
 target_link_libraries(calib8_counting PUBLIC Threads::Threads)

@@ -42,27 +42,45 @@ const Named kNames[] = {
 };
 
 #if defined(__x86_64__)
-// AVX-VNNI: CPUID 7.1, EAX bit 4 (compilers learned its name late).
-bool has_avx_vnni() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0 && (eax & (1U << 4)) != 0;
-}
-#endif
+struct Leaf {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;  // all 0 where the processor has no such leaf
+};
 
+Leaf leaf(unsigned number, unsigned part) {
+  Leaf found;
+  if (__get_cpuid_count(number, part, &found.eax, &found.ebx, &found.ecx, &found.edx) == 0) return {};
+  return found;
+}
+
+// Which registers the operating system keeps when threads change: XCR0, 0 where it keeps no ymm.
+unsigned kept_registers(const Leaf& first) {
+  constexpr unsigned kOsxsave = 1U << 27;
+  if ((first.ecx & kOsxsave) == 0) return 0;
+  unsigned low = 0, high = 0;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return low;
+}
+
+// Bits of CPUID: the compiler's own list of them needs a library of its own on Windows, and old compilers do
+// not know AVX-VNNI.
 Features asked() {
-#if defined(__x86_64__)
-  const auto bit = [](bool has, Features feature) { return has ? feature : 0; };
-  const bool avx2 = __builtin_cpu_supports("avx2");  // and the system saves ymm
-  return bit(__builtin_cpu_supports("avx"), kAvx) | bit(avx2, kAvx2) |
-         bit(__builtin_cpu_supports("popcnt"), kPopcnt) | bit(__builtin_cpu_supports("fma"), kFma) |
-         bit(avx2 && has_avx_vnni(), kAvxVnni) | bit(__builtin_cpu_supports("avx512f"), kAvx512f) |
-         bit(__builtin_cpu_supports("avx512bw"), kAvx512bw) |
-         bit(__builtin_cpu_supports("avx512dq"), kAvx512dq) |
-         bit(__builtin_cpu_supports("avx512vl"), kAvx512vl) |
-         bit(__builtin_cpu_supports("avx512vbmi"), kAvx512vbmi) |
-         bit(__builtin_cpu_supports("avx512vbmi2"), kAvx512vbmi2) |
-         bit(__builtin_cpu_supports("avx512vnni"), kAvx512vnni);
-#elif defined(__aarch64__) && defined(__linux__)
+  const Leaf first = leaf(1, 0), seventh = leaf(7, 0), further = leaf(7, 1);
+  const unsigned kept = kept_registers(first);
+  const bool ymm = (kept & 0x06U) == 0x06U, zmm = (kept & 0xE6U) == 0xE6U;
+  const auto bit = [](unsigned word, int place, bool saved, Features feature) {
+    return saved && (word >> place & 1U) != 0 ? feature : 0;
+  };
+  const bool avx2 = bit(seventh.ebx, 5, ymm, kAvx2) != 0, wide = bit(seventh.ebx, 16, zmm, kAvx512f) != 0;
+  return bit(first.ecx, 28, ymm, kAvx) | bit(seventh.ebx, 5, ymm, kAvx2) | bit(first.ecx, 23, true, kPopcnt) |
+         bit(first.ecx, 12, ymm, kFma) | bit(further.eax, 4, avx2, kAvxVnni) |
+         bit(seventh.ebx, 16, zmm, kAvx512f) | bit(seventh.ebx, 30, wide, kAvx512bw) |
+         bit(seventh.ebx, 17, wide, kAvx512dq) | bit(seventh.ebx, 31, wide, kAvx512vl) |
+         bit(seventh.ecx, 1, wide, kAvx512vbmi) | bit(seventh.ecx, 6, wide, kAvx512vbmi2) |
+         bit(seventh.ecx, 11, wide, kAvx512vnni);
+}
+#else
+Features asked() {
+#if defined(__aarch64__) && defined(__linux__)
   return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? kDotProducts : 0;
 #elif defined(__aarch64__)
   return kDotProducts;
@@ -70,6 +88,7 @@ Features asked() {
   return 0;
 #endif
 }
+#endif
 
 Features seen() {
   const char* text = std::getenv("CALIB8_CPU");

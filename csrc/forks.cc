@@ -1,17 +1,17 @@
 // Counts forks and renews mutexes after them.
 #include "forks.h"
 
-#include <pthread.h>
-
 #include <new>
 #include <thread>
+
+#include "platform.h"
 
 namespace calib8 {
 namespace {
 
 std::atomic<int64_t> forks{1};
 
-[[maybe_unused]] const int kRegistered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+[[maybe_unused]] const bool kRegistered = (platform::on_fork([] { forks.fetch_add(1); }), true);
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ort_api.h"
+#include "platform.h"
 #include "taps.h"
 
 namespace calib8 {
@@ -117,8 +118,8 @@ ort::CustomOp tap_op() {
 
 // Called for every session that is given this library. An ONNX Runtime that is too old gets nothing, and then
 // refuses graphs that hold taps.
-extern "C" __attribute__((visibility("default"))) calib8::ort::Status* RegisterCustomOps(
-    calib8::ort::Options* options, const calib8::ort::Base* base) {
+extern "C" CALIB8_EXPORT calib8::ort::Status* RegisterCustomOps(calib8::ort::Options* options,
+                                                                const calib8::ort::Base* base) {
   static const calib8::ort::CustomOp op = calib8::tap_op();
   static calib8::ort::Domain* domain = nullptr;  // lives as long as the process, like the op in it
   const void* const* const table = base->get_api(calib8::ort::kVersion);

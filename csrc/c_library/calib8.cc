@@ -6,13 +6,8 @@
 #include <cstring>
 #include <new>
 
-#if defined(__linux__)
-#include <sched.h>
-#else
-#include <thread>
-#endif
-
 #include "../engine/kernels.h"
+#include "../platform.h"
 #include "fault.h"
 #include "model.h"
 
@@ -90,14 +85,7 @@ void need(const void* pointer, const char* what) {
 }
 
 int usable_processors() {
-  int count = 0;
-#if defined(__linux__)
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) count = CPU_COUNT(&allowed);
-#else
-  count = static_cast<int>(std::thread::hardware_concurrency());
-#endif
-  return std::clamp(count, 1, calib8::engine::kMostThreads);
+  return std::clamp(calib8::platform::usable_processors(), 1, calib8::engine::kMostThreads);
 }
 
 // The options that hold; those of a program that was built with a later header may be more, if they are 0.

@@ -1,8 +1,6 @@
 // Plans made ready and run: decoding, memory, the loop over the steps.
 #include "engine.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -10,6 +8,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "../platform.h"
 #include "codec.h"
 #include "limits.h"
 #include "pair_sums.h"
@@ -81,11 +80,9 @@ Context::Context(const Engine& owner, int64_t arena_bytes, int64_t scratch_bytes
 Context::Block Context::allocate(int64_t bytes) {
   const int64_t alignment = bytes >= kHugePage ? kHugePage : 64;
   const int64_t size = rounded_up(bytes + kSlack, alignment);
-  void* memory = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(size));
+  void* memory = platform::aligned_memory(static_cast<size_t>(alignment), static_cast<size_t>(size));
   if (memory == nullptr) throw std::bad_alloc();
-#if defined(MADV_HUGEPAGE)
-  if (alignment == kHugePage) (void)madvise(memory, static_cast<size_t>(size), MADV_HUGEPAGE);
-#endif
+  if (alignment == kHugePage) platform::use_huge_pages(memory, static_cast<size_t>(size));
   std::memset(memory, 0, static_cast<size_t>(size));  // what no step of a forged plan writes tells nothing
   return Block(static_cast<uint8_t*>(memory));
 }

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "../platform.h"
 #include "kernels.h"
 #include "spin_pool.h"
 
@@ -42,7 +43,7 @@ class Context {
 
  private:
   struct Free {
-    void operator()(uint8_t* memory) const { std::free(memory); }
+    void operator()(uint8_t* memory) const { platform::free_aligned(memory); }
   };
   using Block = std::unique_ptr<uint8_t, Free>;
   static Block allocate(int64_t bytes);

@@ -1,24 +1,13 @@
 // Places and sizes against the buffers of a plan, in numbers that cannot overflow.
 #include "limits.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <stdexcept>
 
+#include "../platform.h"
 #include "engine.h"
 
 namespace calib8::engine {
-namespace {
-
-// Bytes of memory of this machine.
-int64_t machine_bytes() {
-  const auto pages = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES));
-  const auto page = static_cast<int64_t>(sysconf(_SC_PAGESIZE));
-  return pages > 0 && page > 0 ? pages * page : INT64_MAX / 4;
-}
-
-}  // namespace
 
 void require(bool condition, const char* what) {
   if (!condition) throw std::invalid_argument(std::string("the plan is broken: ") + what);
@@ -41,7 +30,7 @@ Extent& Extent::moved(int64_t to_low, int64_t to_high) {
 }
 
 void check_memory(int64_t bytes) {
-  const int64_t most = machine_bytes();
+  const int64_t most = platform::machine_bytes();
   if (bytes <= most) return;
   throw std::invalid_argument("the plan needs " + std::to_string(bytes) +
                               " bytes of memory, this machine has " + std::to_string(most));

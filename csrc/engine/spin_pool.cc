@@ -11,12 +11,8 @@
 #include <thread>
 #include <vector>
 
-#if defined(__linux__)
-#include <pthread.h>
-#include <sched.h>
-#endif
-
 #include "../forks.h"
+#include "../platform.h"
 
 namespace calib8::engine {
 namespace {
@@ -31,20 +27,6 @@ void pause() {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
-#endif
-}
-
-void pin_to_processor(int index) {
-#if defined(__linux__)
-  cpu_set_t allowed, one;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  CPU_ZERO(&one);
-  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &allowed) && seen++ == index % CPU_COUNT(&allowed)) CPU_SET(cpu, &one);
-  }
-  (void)pthread_setaffinity_np(pthread_self(), sizeof one, &one);
-#else
-  (void)index;
 #endif
 }
 
@@ -111,7 +93,7 @@ class SpinPool::Crew {
   }
 
   void wait_for_work(int part, bool pin) {
-    if (pin) pin_to_processor(part);
+    if (pin) platform::pin_to_processor(part);
     for (uint64_t seen = 0; !stop_.load();) {
       seen = wait_beyond(seen);
       if (!stop_.load()) run_if_free(part, seen);

@@ -2,10 +2,10 @@
 #include "split_store.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 #include <vector>
 
+#include "../platform.h"
 #include "split_factors.h"
 
 namespace calib8::engine {
@@ -15,12 +15,12 @@ constexpr int64_t kStrip = 16;  // channels that fit together or not at all
 constexpr int kArrays = 4;      // of a side
 
 struct Free {
-  void operator()(float* memory) const { std::free(memory); }
+  void operator()(float* memory) const { platform::free_aligned(memory); }
 };
 using Floats = std::unique_ptr<float, Free>;
 
 Floats aligned_floats(int64_t count) {
-  void* memory = std::aligned_alloc(64, static_cast<size_t>(count) * sizeof(float));
+  void* memory = platform::aligned_memory(64, static_cast<size_t>(count) * sizeof(float));
   if (memory == nullptr) throw std::bad_alloc();
   return Floats(static_cast<float*>(memory));
 }

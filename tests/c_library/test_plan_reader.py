@@ -27,6 +27,7 @@ from plan_headers import HEADERS, changed_header
 ROOT = Path(__file__).parents[2]
 SOURCES = (
     *("tests/native/plan_check.cc", "csrc/engine/checksum.cc", "csrc/engine/limits.cc"),
+    "csrc/platform_posix.cc",
     *(f"csrc/plan/{name}.cc" for name in ("file", "json", "parts", "plan", "ports")),
 )
 

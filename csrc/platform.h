@@ -1,0 +1,47 @@
+// What C++17 has no words for: memory at aligned places, files in memory, processors, forks. The one header
+// behind which systems differ; platform_posix.cc and platform_windows.cc stand behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#if defined(_WIN32)
+#define CALIB8_EXPORT __declspec(dllexport)
+#else
+#define CALIB8_EXPORT __attribute__((visibility("default")))
+#endif
+
+namespace calib8::platform {
+
+// Memory at a multiple of `alignment`, a power of two that divides `bytes`; nullptr where there is not so
+// much.
+void* aligned_memory(size_t alignment, size_t bytes);
+void free_aligned(void* memory);
+
+// A hint that the memory is large and used everywhere.
+void use_huge_pages(void* memory, size_t bytes);
+
+// Bytes of memory of this machine; a number that no plan reaches where the system does not tell.
+int64_t machine_bytes();
+
+// Processors that this process may run on; 0 where the system does not tell.
+int usable_processors();
+
+// Keeps the calling thread on one of the processors that it may run on; nothing where that cannot be had.
+void pin_to_processor(int index);
+
+// Calls `in_child` in every forked child; where there are no forks, never.
+void on_fork(void (*in_child)());
+
+// A file in memory, for reading; nothing is read before it is touched. `path` is UTF-8.
+struct MappedFile {
+  std::shared_ptr<const uint8_t> bytes;
+  size_t size = 0;
+  bool regular = true;  // otherwise it is a folder, a pipe or the like, and was not opened
+  std::string problem;  // the system's words where it cannot be read, or empty
+};
+MappedFile map_file(const char* path);
+
+}  // namespace calib8::platform
