@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(.*)$")
 JUMP = re.compile(r"^(?:j\w+|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+, #\w+,)\s+([0-9a-f]+)\b")
-PRODUCT = re.compile(r"\b(vpdpbusd|vpdpwssd|vpmaddwd|sdot)\b")
+PRODUCT = re.compile(r"\b(vpdpbusd|vpdpwssd|vpmaddwd|sdot|usdot|usmmla|sadalp)\b")
 ON_STACK = re.compile(r"%[xyz]mm\d+.*\(%rsp|\(%rsp.*%[xyz]mm\d+|\b[qv]\d+\b.*\[sp")
 ON_FRAME = re.compile(r"%[xyz]mm\d+.*\(%rbp|\(%rbp.*%[xyz]mm\d+")
 FRAME = re.compile(r"^mov\s+%rsp,%rbp$")
