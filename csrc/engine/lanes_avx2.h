@@ -121,7 +121,6 @@ struct Lanes<16> {
   static Ints saturated_add8(Ints a, Ints b) { return _mm_adds_epu8(a, b); }
   static Ints or_bits(Ints a, Ints b) { return _mm_or_si128(a, b); }
   static Ints and_bits(Ints a, Ints b) { return _mm_and_si128(a, b); }
-  static Ints xor_bits(Ints a, Ints b) { return _mm_xor_si128(a, b); }
   static Ints clamp8(Ints a, Ints low, Ints high) { return _mm_min_epu8(_mm_max_epu8(a, low), high); }
 #if defined(__AVX512VNNI__)
   static Ints dot(Ints acc, Ints codes, Ints weights) { return _mm_dpbusd_epi32(acc, codes, weights); }
@@ -158,9 +157,6 @@ struct Lanes<32> {
   static Ints lanes(const uint8_t* const* from) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(Lanes<16>::load(from[0])), Lanes<16>::load(from[1]),
                                    1);
-  }
-  static uint64_t first64(Ints a) {
-    return static_cast<uint64_t>(_mm_cvtsi128_si64(_mm256_castsi256_si128(a)));
   }
   static __m128i lane(Ints a, int number) {
     return number == 0 ? _mm256_castsi256_si128(a) : _mm256_extracti128_si256(a, 1);
@@ -200,14 +196,6 @@ struct Lanes<32> {
     const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), places);
   }
-  // The first `count` numbers; the others are 0.
-  static Ints some_numbers(const int32_t* from, int64_t count) {
-    return _mm256_maskload_epi32(from, first32(count));
-  }
-  static Floats some_numbers(const float* from, int64_t count) {
-    return _mm256_maskload_ps(from, first32(count));
-  }
-  static Ints numbers_of(__m128i codes) { return _mm256_cvtepu8_epi32(codes); }
   // code(values) of 16 values, or of the first `count` of 16; codes are numbers 0 … 255.
   template <class Code>
   static __m128i codes_of_16(const float* values, const Code& code) {
@@ -215,8 +203,8 @@ struct Lanes<32> {
   }
   template <class Code>
   static __m128i codes_of_some(const float* values, int64_t count, const Code& code) {
-    const __m256 low = some_numbers(values, count);
-    const __m256 high = count > 8 ? some_numbers(values + 8, count - 8) : _mm256_setzero_ps();
+    const __m256 low = _mm256_maskload_ps(values, first32(count));
+    const __m256 high = count > 8 ? _mm256_maskload_ps(values + 8, first32(count - 8)) : _mm256_setzero_ps();
     return narrowed(code(low), code(high));
   }
 

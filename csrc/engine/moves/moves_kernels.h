@@ -32,8 +32,7 @@ void move_word(const uint8_t* source, uint8_t* target, Widest::Ints flip) {
   if constexpr (bytes == kWidest) {
     Widest::store(target, Widest::xor_bits(Widest::load(source), flip));
   } else if constexpr (bytes == 16) {
-    using Half = Lanes<16>;
-    Half::store(target, Half::xor_bits(Half::load(source), Widest::lane(flip, 0)));
+    store_part(target, exclusive_or(load_part(source, 16), Widest::lane(flip, 0)), 16);
   } else {
     using Word = std::conditional_t<
         bytes == 8, uint64_t,

@@ -7,7 +7,18 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-using Group = Lanes<32>;  // words that are loaded together
+// Words that are loaded together.
+struct Group : Lanes<32> {
+  // The first `count` numbers; the others are 0.
+  static Ints some_numbers(const int32_t* from, int64_t count) {
+    return _mm256_maskload_epi32(from, first32(count));
+  }
+  static Floats some_numbers(const float* from, int64_t count) {
+    return _mm256_maskload_ps(from, first32(count));
+  }
+  static Ints numbers_of(__m128i codes) { return _mm256_cvtepu8_epi32(codes); }
+  static uint64_t first64(Ints a) { return static_cast<uint64_t>(_mm256_extract_epi64(a, 0)); }
+};
 constexpr int64_t kGroup = 8;
 
 [[maybe_unused]] inline __m128i load_part(const uint8_t* place, int64_t n) {
@@ -24,6 +35,8 @@ constexpr int64_t kGroup = 8;
   const auto low = static_cast<uint64_t>(_mm_cvtsi128_si64(value));
   store_sixteen(place, {low, n > 8 ? static_cast<uint64_t>(_mm_extract_epi64(value, 1)) : 0}, n);
 }
+
+[[maybe_unused]] inline __m128i exclusive_or(__m128i a, __m128i b) { return _mm_xor_si128(a, b); }
 
 // A Load: bytes as they are but for an exclusive or.
 struct PlainBytes {

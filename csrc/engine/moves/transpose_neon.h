@@ -22,6 +22,8 @@ constexpr int64_t kGroup = 4;
   store_sixteen(place, {vgetq_lane_u64(both, 0), vgetq_lane_u64(both, 1)}, n);
 }
 
+[[maybe_unused]] inline int32x4_t exclusive_or(int32x4_t a, int32x4_t b) { return veorq_s32(a, b); }
+
 // A Load: bytes as they are but for an exclusive or.
 struct PlainBytes {
   static constexpr int64_t size = 1;
