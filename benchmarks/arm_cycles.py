@@ -1,11 +1,12 @@
 """Cycles that llvm-mca expects of the inner loops of object files for Arm: no board is needed.
 
-    python benchmarks/arm_cycles.py OBJECT... [--cores cortex-a55 cortex-a76 neoverse-n1] [--objdump …] [--mca …]
+    python benchmarks/arm_cycles.py OBJECT... [--cores cortex-a55 cortex-a76 neoverse-n1] [--mca llvm-mca-19]
 
 Objects may be the engine's (``conv_neondot.cc.o`` …) or of others, compiled for the same core. A row per loop
-that multiplies and has no loop inside: its function, instructions, products per round, per instruction and, for
-every core, per cycle. llvm-mca knows how many instructions a core does at once and how long each takes; it knows
-nothing of caches, and a loop is taken as if it never ended. Loops that are alike in all of this are one row.
+that multiplies and has no loop inside: its function, instructions, products per round, per instruction and,
+for every core, per cycle. llvm-mca knows how many instructions a core does at once and how long each takes;
+it knows nothing of caches, and a loop is taken as if it never ended. Loops that are alike in all of this are
+one row.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from inner_loops import ADDRESS, Instruction, functions_by_name, inner_ranges  # noqa: E402
 
 CORES: Final = ("cortex-a55", "cortex-a76", "neoverse-n1")
+BRANCH: Final = re.compile(r"(?:b|b\.\w+|cbn?z|tbn?z)\s")
 PRODUCTS: Final = (
     (re.compile(r"^usmmla\b|^smmla\b"), 32),
     (re.compile(r"^u?sdot\b"), 16),
@@ -36,9 +38,7 @@ PRODUCTS: Final = (
 
 def products(loop: Sequence[Instruction]) -> int:
     """Products of a round."""
-    return sum(
-        next((count for pattern, count in PRODUCTS if pattern.match(step.text)), 0) for step in loop
-    )
+    return sum(next((count for pattern, count in PRODUCTS if pattern.match(step.text)), 0) for step in loop)
 
 
 def as_assembly(loop: Sequence[Instruction]) -> str:
@@ -46,7 +46,7 @@ def as_assembly(loop: Sequence[Instruction]) -> str:
     lines = []
     for step in loop:
         text = re.sub(r"\s+//.*|\s+<.*", "", step.text)
-        lines.append(ADDRESS.sub(".Lround", text) if re.match(r"^(b|cb|tb)", text) else text)
+        lines.append(ADDRESS.sub(".Lround", text) if BRANCH.match(text) else text)
     return ".Lround:\n" + "\n".join(lines) + "\n"
 
 

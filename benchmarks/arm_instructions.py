@@ -5,10 +5,10 @@
     python benchmarks/arm_instructions.py FOLDER [--before OTHER] [--sets reference neon neondot neoni8mm]
         [--only "depthwise"]
 
-A layer runs alone, on one thread; what two processes with one and with two runs take apart is one run, so that
-loading counts for nothing. qemu in user mode logs every block of instructions that it goes through. ``--before``
-names a build of another commit, whose sets come in front. Counts are a model: they tell nothing of caches, of
-how many instructions a processor does at once, or of what one of them costs.
+A layer runs alone, on one thread; what two processes with one and with two runs take apart is one run, so
+that loading counts for nothing. qemu in user mode logs every block of instructions that it goes through.
+``--before`` names a build of another commit, whose sets come in front. Counts are a model: they tell nothing
+of caches, of how many instructions a processor does at once, or of what one of them costs.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "program")]
 
-from bits import random_feeds, record  # noqa: E402
 from example_programs import codes, floats, plain, rescale, single  # noqa: E402
 
+from bits import random_feeds, record  # noqa: E402
 from calib8.engine.compile import compile_program  # noqa: E402
 from calib8.program import instructions as op  # noqa: E402
 from calib8.program import rules  # noqa: E402
@@ -40,7 +40,6 @@ from calib8.program.rules import PROFILES, Profile  # noqa: E402
 
 SETS: Final = ("reference", "neon", "neondot", "neoni8mm")
 STEPS: Final = re.compile(r"Trace \d+: \S+ \[[0-9a-f]+/([0-9a-f]+)/")
-ADDRESS: Final = re.compile(r"0x([0-9a-f]+):")
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ def elements(profile: Profile) -> Iterator[Layer]:
     yield of("Add", single(op.Add, [x, b], y, profile, rule=sums[profile], **clamp))
     product = rules.FloatProduct(0.005) if profile == "onnx" else _factors(profile, 1)
     yield of("Mul", single(op.Mul, [x, b], y, profile, rescale=product, **clamp))
-    table = np.random.default_rng(1).integers(0, 256, (1, 256)).astype(np.uint8)
+    table = np.random.default_rng(1).integers(0, 256, 256).astype(np.uint8)
     yield of("table", single(op.Lookup, [x], y, profile, table=table, function="Sigmoid"))
     yield from _pools(profile, x, of)
     big = codes("x", 8, 1000)

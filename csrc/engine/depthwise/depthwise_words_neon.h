@@ -124,10 +124,6 @@ class ThreeByThree {
   static constexpr int kTile = 2;                          // outputs side by side
   static constexpr int kColumns = (kTile - 1) * step + 3;  // that they read
   static constexpr int kKept = 3 - step;                   // that the next ones read too
-  struct Column {
-    int16x8_t row[3];
-  };
-
  public:
   explicit ThreeByThree(const Task& task)
       : task_(task), layer_(task), codes_of_(task.step, task.memory, task.channel) {}
@@ -150,37 +146,46 @@ class ThreeByThree {
     int16x8_t weights[9];
     for (int tap = 0; tap < 9; ++tap) weights[tap] = layer_.weights[tap][half];
     const Ints low = layer_.bias[2 * half], high = layer_.bias[2 * half + 1];
-    const auto column = [&](const uint8_t* from) __attribute__((always_inline)) {
-      Column made;
-      for (int r = 0; r < 3; ++r) made.row[r] = vreinterpretq_s16_u16(vmovl_u8(vld1_u8(from + r * line)));
-      return made;
+    int16x8_t all[kColumns][3];
+    const auto load = [&](int c) __attribute__((always_inline)) {
+      for (int r = 0; r < 3; ++r) all[c][r] = vreinterpretq_s16_u16(vmovl_u8(vld1_u8(input + r * line)));
+      input += pixel;
     };
-    const auto put = [&](const Column* window, uint8_t* to) __attribute__((always_inline)) {
-      Ints first = low, other = high;
-      for (int c = 0; c < 3; ++c) {
-        for (int r = 0; r < 3; ++r) {
-          first = vmlal_s16(first, vget_low_s16(window[c].row[r]), vget_low_s16(weights[3 * r + c]));
-          other = vmlal_high_s16(other, window[c].row[r], weights[3 * r + c]);
+    // Words of one or two outputs, whose sums grow in turns.
+    const auto sum = [&](auto wide, Ints(&words)[kTile]) __attribute__((always_inline)) {
+      Ints first[kTile], other[kTile];
+      for (int x = 0; x < wide; ++x) first[x] = low, other[x] = high;
+      for (int tap = 0; tap < 9; ++tap) {
+        for (int x = 0; x < wide; ++x) {
+          const int16x8_t codes = all[x * step + tap % 3][tap / 3];
+          first[x] = vmlal_s16(first[x], vget_low_s16(codes), vget_low_s16(weights[tap]));
+          other[x] = vmlal_high_s16(other[x], codes, weights[tap]);
         }
       }
-      const Ints words = codes_of_.half(2 * half, first, other), codes = codes_of_.packing()(words, words);
-      if (__builtin_expect(channels >= 8, 1)) {
-        vst1_u8(to, vget_low_u8(V::u8(codes)));
-      } else {
-        V::store_some(to, codes, channels);
-      }
+      for (int x = 0; x < wide; ++x) words[x] = codes_of_.half(2 * half, first[x], other[x]);
     };
-    Column all[kColumns];
-    for (int c = 0; c < kKept; ++c, input += pixel) all[c] = column(input);
+    const auto put = [&](uint8x8_t codes, uint8_t * to) __attribute__((always_inline)) {
+      if (__builtin_expect(channels >= 8, 1)) return vst1_u8(to, codes);
+      V::store_some(to, V::ints(vcombine_u8(codes, codes)), channels);
+    };
+    for (int c = 0; c < kKept; ++c) load(c);
     int64_t done = 0;
     for (; done + kTile <= columns; done += kTile, output += kTile * next) {
-      for (int c = kKept; c < kColumns; ++c, input += pixel) all[c] = column(input);
-      for (int x = 0; x < kTile; ++x) put(all + x * step, output + x * next);
-      for (int c = 0; c < kKept; ++c) all[c] = all[kColumns - kKept + c];
+      for (int c = kKept; c < kColumns; ++c) load(c);
+      Ints words[kTile];
+      sum(std::integral_constant<int, kTile>{}, words);
+      const uint8x16_t codes = V::u8(codes_of_.packing()(words[0], words[1]));
+      put(vget_low_u8(codes), output);
+      put(vget_high_u8(codes), output + next);
+      for (int c = 0; c < kKept; ++c) {
+        for (int r = 0; r < 3; ++r) all[c][r] = all[kColumns - kKept + c][r];
+      }
     }
     if (done == columns) return;
-    for (int c = kKept; c < 3; ++c, input += pixel) all[c] = column(input);
-    put(all, output);
+    for (int c = kKept; c < 3; ++c) load(c);
+    Ints words[kTile];
+    sum(std::integral_constant<int, 1>{}, words);
+    put(vget_low_u8(V::u8(codes_of_.packing()(words[0], words[0]))), output);
   }
 
   const Task& task_;
