@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 from inner_loops import ADDRESS, Instruction, functions_by_name, inner_ranges  # noqa: E402
 
 CORES: Final = ("cortex-a55", "cortex-a76", "neoverse-n1")
-BRANCH: Final = re.compile(r"(?:b|b\.\w+|cbn?z|tbn?z)\s")
+BRANCH: Final = re.compile(r"(?:bl?|b\.\w+|cbn?z|tbn?z)\s")
 PRODUCTS: Final = (
     (re.compile(r"^usmmla\b|^smmla\b"), 32),
     (re.compile(r"^u?sdot\b"), 16),

@@ -65,7 +65,7 @@ struct Lanes<16> {
   static Ints numbers(const uint8_t* codes) {
     uint32_t four = 0;
     std::memcpy(&four, codes, sizeof four);
-    return ints(vqtbl1q_u8(vreinterpretq_u8_u32(vsetq_lane_u32(four, vdupq_n_u32(0), 0)), spread()));
+    return ints(vqtbl1q_u8(vreinterpretq_u8_u32(vdupq_n_u32(four)), spread()));
   }
   static Ints numbers_of(Ints codes) { return ints(vqtbl1q_u8(u8(codes), spread())); }
   template <class T>
