@@ -35,7 +35,9 @@ const Named kNames[] = {
     {"avx512_vbmi2", kAvx512vbmi2},
     {"avx512_vnni", kAvx512vnni},
 #elif defined(__aarch64__)
+    {"asimd", kNeon},
     {"asimddp", kDotProducts},
+    {"i8mm", kI8mm},
 #else
     {"", 0},  // no set but the plain loops
 #endif
@@ -81,9 +83,12 @@ Features asked() {
 #else
 Features asked() {
 #if defined(__aarch64__) && defined(__linux__)
-  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? kDotProducts : 0;
+  const unsigned long has = getauxval(AT_HWCAP), more = getauxval(AT_HWCAP2);
+  constexpr unsigned long kMatrixProducts = 1UL << 13;  // HWCAP2_I8MM, which headers learned late
+  return ((has & HWCAP_ASIMD) != 0 ? kNeon : 0) | ((has & HWCAP_ASIMDDP) != 0 ? kDotProducts : 0) |
+         ((more & kMatrixProducts) != 0 ? kI8mm : 0);
 #elif defined(__aarch64__)
-  return kDotProducts;
+  return kNeon | kDotProducts;
 #else
   return 0;
 #endif

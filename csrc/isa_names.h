@@ -21,6 +21,9 @@ inline constexpr Features kEngineAvx2 = kAvx2 | kFma;
 inline constexpr Features kEngineAvxVnni = kEngineAvx2 | kAvxVnni;
 inline constexpr Features kEngineAvx512Vnni =
     kEngineAvx2 | kAvx512f | kAvx512bw | kAvx512dq | kAvx512vl | kAvx512vnni;
+inline constexpr Features kEngineNeon = kNeon;
+inline constexpr Features kEngineNeonDot = kEngineNeon | kDotProducts;
+inline constexpr Features kEngineNeonI8mm = kEngineNeonDot | kI8mm;
 
 struct IsaAlias {
   const char* name;
@@ -35,7 +38,9 @@ inline constexpr IsaAlias kIsaAliases[] = {
     {"avx512", kCountAvx512, {"avx512vnni", "avx2"}},
 #endif
 #if defined(__aarch64__)
-    {"neondot", kDotProducts, {"reference", "reference"}},
+    {"neoni8mm", kEngineNeonI8mm, {"reference", "reference"}},
+    {"neondot", kEngineNeonDot, {"reference", "reference"}},
+    {"neon", kEngineNeon, {"reference", "reference"}},
 #endif
 };
 

@@ -66,8 +66,9 @@ typedef struct calib8_error {
 
 typedef struct calib8_options {
   size_t size;      /* sizeof(calib8_options) */
-  const char* isa;  /* avx512vnni, avxvnni, avx2, neondot or reference; NULL: what the environment variable
-                       CALIB8_ISA names, else the fastest of this machine. All of them give the same bits. */
+  const char* isa;  /* avx512vnni, avxvnni, avx2, neoni8mm, neondot, neon or reference; NULL: what the
+                       environment variable CALIB8_ISA names, else the fastest of this machine. All of them
+                       give the same bits. */
   int32_t threads;  /* that share the work of a run, 1 … 256; 0: as many as processors may be used */
   int32_t pin;      /* not 0: each thread of the library stays on one processor */
   int32_t in_place; /* of calib8_open_memory, not 0: the bytes are not copied. They must be aligned to 64

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(.*)$")
 JUMP = re.compile(r"^(?:j\w+|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+, #\w+,)\s+([0-9a-f]+)\b")
-PRODUCT = re.compile(r"\b(vpdpbusd|vpdpwssd|vpmaddwd|sdot)\b")
+ADDRESS = re.compile(r"\b[0-9a-f]+$")
+PRODUCT = re.compile(r"\b(vpdpbusd|vpdpwssd|vpmaddwd|sdot|usdot|usmmla|sadalp)\b")
 ON_STACK = re.compile(r"%[xyz]mm\d+.*\(%rsp|\(%rsp.*%[xyz]mm\d+|\b[qv]\d+\b.*\[sp")
 ON_FRAME = re.compile(r"%[xyz]mm\d+.*\(%rbp|\(%rbp.*%[xyz]mm\d+")
 FRAME = re.compile(r"^mov\s+%rsp,%rbp$")
@@ -31,21 +32,22 @@ class Instruction(NamedTuple):
     text: str
 
 
-def functions(objdump: str, path: str) -> Iterator[list[Instruction]]:
-    """The instructions of each function of an object file."""
-    command = [objdump, "--disassemble", "--no-show-raw-insn", path]
+def functions_by_name(objdump: str, path: str) -> Iterator[tuple[str, list[Instruction]]]:
+    """The functions of an object file, and their instructions."""
+    command = [objdump, "--disassemble", "--demangle", "--no-show-raw-insn", path]
     body: list[Instruction] = []
+    name = ""
     for line in subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines():
         if line.endswith(">:"):
-            yield body
-            body = []
+            yield name, body
+            name, body = line.partition("<")[2][:-2], []
         elif match := INSTRUCTION.match(line):
             body.append(Instruction(int(match[1], 16), match[2].strip()))
-    yield body
+    yield name, body
 
 
-def inner_loops(body: Sequence[Instruction]) -> list[list[Instruction]]:
-    """Loops without a loop inside that add products."""
+def inner_ranges(body: Sequence[Instruction]) -> list[list[Instruction]]:
+    """Loops without a loop inside."""
     ranges = set()
     for address, text in body:
         match = JUMP.match(text)
@@ -56,8 +58,12 @@ def inner_loops(body: Sequence[Instruction]) -> list[list[Instruction]]:
         for first, last in ranges
         if not any((a, b) != (first, last) and first <= a and b <= last for a, b in ranges)
     ]
-    loops = [[step for step in body if first <= step.address <= last] for first, last in inner]
-    return [loop for loop in loops if any(PRODUCT.search(step.text) for step in loop)]
+    return [[step for step in body if first <= step.address <= last] for first, last in sorted(inner)]
+
+
+def inner_loops(body: Sequence[Instruction]) -> list[list[Instruction]]:
+    """Those that add products."""
+    return [loop for loop in inner_ranges(body) if any(PRODUCT.search(step.text) for step in loop)]
 
 
 def spills(loop: Sequence[Instruction], framed: bool) -> list[Instruction]:
@@ -73,7 +79,7 @@ def main() -> int:
     options = parser.parse_args()
     seen = bad = 0
     for path in options.objects:
-        for body in functions(options.objdump, path):
+        for _, body in functions_by_name(options.objdump, path):
             for loop in inner_loops(body):
                 found = spills(loop, any(FRAME.search(step.text) for step in body))
                 seen += 1

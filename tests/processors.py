@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-NAMES: Final = ("avx512vnni", "avxvnni", "avx512", "avx2", "neondot", "reference", "sse9")
+NAMES: Final = ("avx512vnni", "avxvnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "reference", "sse9")
 """All that CALIB8_ISA may name, and one that does not exist."""
 
 _PLAIN: Final = {"reference": ("reference", "reference")}
@@ -44,7 +44,7 @@ class Processor:
         return [word for word in self.cpuinfo.split() if word not in _OTHERS]
 
 
-_OTHERS: Final = {"sse4_2", "avx512cd", "asimd", "none"}
+_OTHERS: Final = {"sse4_2", "avx512cd", "none"}
 _HASWELL: Final = "sse4_2 popcnt avx avx2 fma"
 _SKYLAKE: Final = f"{_HASWELL} avx512f avx512cd avx512bw avx512dq avx512vl"
 _ICE_LAKE: Final = f"{_SKYLAKE} avx512_vnni avx512vbmi avx512_vbmi2"
@@ -78,11 +78,18 @@ _X86: Final = (
     ),
 )
 
+_NEON: Final = {"neon": ("neon", "reference"), **_PLAIN}
+_NEON_DOT: Final = {"neondot": ("neondot", "reference"), **_NEON}
+
 _ARM: Final = (
-    Processor("cortex-a53", "asimd", ("reference",), ("reference",), _PLAIN, "aarch64"),
+    Processor("cortex-a53", "asimd", ("neon", "reference"), ("reference",), _NEON, "aarch64"),
     Processor(
-        *("cortex-a76", "asimd asimddp", ("neondot", "reference"), ("reference",)),
-        *({"neondot": ("neondot", "reference"), **_PLAIN}, "aarch64"),
+        *("cortex-a76", "asimd asimddp", ("neondot", "neon", "reference"), ("reference",)),
+        *(_NEON_DOT, "aarch64"),
+    ),
+    Processor(
+        *("cortex-a710", "asimd asimddp i8mm", ("neoni8mm", "neondot", "neon", "reference")),
+        *(("reference",), {"neoni8mm": ("neoni8mm", "reference"), **_NEON_DOT}, "aarch64"),
     ),
 )
 

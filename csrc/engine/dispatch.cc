@@ -16,7 +16,9 @@ const Isa kPriority[] = {
     {"avx2", kEngineAvx2, fill_avx2, "reference", true},
 #endif
 #if defined(__aarch64__)
-    {"neondot", kDotProducts, fill_neondot, "reference", false},
+    {"neoni8mm", kEngineNeonI8mm, fill_neoni8mm, "neondot", false},
+    {"neondot", kEngineNeonDot, fill_neondot, "neon", false},
+    {"neon", kEngineNeon, fill_neon, "reference", false},
 #endif
     {"reference", 0, fill_reference, nullptr, false},
 };

@@ -33,7 +33,7 @@ static void set_kernel(KernelTable& table) {
 }
 
 struct Isa {
-  const char* name;            // "reference", "avx2", "avxvnni", "avx512vnni" or "neondot"
+  const char* name;            // as CALIB8_ISA takes it: "reference", "avx2", "neon" …
   Features needs;              // of the processor
   void (*fill)(KernelTable&);  // replaces entries by its own
   const char* base;            // the one whose entries it starts from; null for the reference
@@ -60,7 +60,7 @@ KernelTable kernel_table(const Isa& isa);
 using Origins = std::array<const char*, kStepKinds>;
 Origins kernel_origins(const Isa& isa);
 
-// What each file of kernels contributes. x86 files are compiled with the flags of their set alone.
+// What each file of kernels contributes. Files of a set are compiled with its flags alone.
 void fill_reference(KernelTable& table);
 #if defined(__x86_64__)
 void fill_avx2(KernelTable& table);
@@ -68,7 +68,9 @@ void fill_avxvnni(KernelTable& table);
 void fill_avx512vnni(KernelTable& table);
 #endif
 #if defined(__aarch64__)
+void fill_neon(KernelTable& table);
 void fill_neondot(KernelTable& table);
+void fill_neoni8mm(KernelTable& table);
 #endif
 
 }  // namespace calib8::engine

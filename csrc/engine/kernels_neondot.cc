@@ -1,4 +1,5 @@
 // The kernels of neondot.
+#include "depthwise/depthwise.h"
 #include "kernels.h"
 
 namespace calib8::engine {
@@ -9,6 +10,7 @@ void wide_conv_neondot(const WideConv& step, const Memory& memory, Part part);
 void fill_neondot(KernelTable& table) {
   set_kernel<Conv, conv_neondot>(table);
   set_kernel<WideConv, wide_conv_neondot>(table);
+  set_kernel<Depthwise, depthwise_neondot>(table);
 }
 
 }  // namespace calib8::engine

@@ -6,6 +6,8 @@
 
 #if defined(__AVX512BW__)
 #include "lanes_avx512.h"
+#elif defined(__aarch64__)
+#include "lanes_neon.h"
 #else
 #include "lanes_avx2.h"
 #endif
@@ -15,6 +17,8 @@ namespace {  // NOLINT: internal linkage is the point
 
 #if defined(__AVX512BW__)
 constexpr int64_t kWidth = 64;
+#elif defined(__aarch64__)
+constexpr int64_t kWidth = 16;
 #else
 constexpr int64_t kWidth = 32;
 #endif

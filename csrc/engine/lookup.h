@@ -4,6 +4,8 @@
 
 #if defined(__AVX512BW__)
 #include "lookup_avx512.h"
+#elif defined(__aarch64__)
+#include "lookup_neon.h"
 #else
 #include "lookup_avx2.h"
 

@@ -92,7 +92,7 @@ inline int64_t scratch_bytes(const WideDepthwise& step) {
   return kWideSums + kWidePairs + step.layer.taps / 2 * kWideBlock * 4;
 }
 
-// Depthwise: the weights of a block of channels, four taps to a quad, or for 5×5 (depthwise_five_x86.h) two
+// Depthwise: the weights of a block of channels, four taps to a quad, or for 5×5 (depthwise_five.h) two
 // quads of codes for every column of a strip.
 constexpr int64_t kQuadBytes = 4 * kWidestVector;
 constexpr int64_t kFiveColumns = 32;

@@ -48,6 +48,10 @@ struct StripSums {
     L::store(codes, L::clamp8(bytes, L::set8(low), L::set8(high)));
   }
 
+  static void look_up(const uint8_t* table, uint8_t* codes, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) codes[i] = table[codes[i]];
+  }
+
   static void add(const SumRule& rule, const uint8_t* lhs, const uint8_t* rhs, uint8_t* codes) {
     if (rule.kind != SumRule::kFloatSum) return add_strips(rule, lhs, rhs, codes);
     const Floats left = L::all(static_cast<float>(rule.lhs)), right = L::all(static_cast<float>(rule.rhs));

@@ -109,7 +109,9 @@ FLAGS = {
     "avx512vnni": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx2", "fma"},
     "avxvnni": {"avx_vnni", "avx2", "fma"},
     "avx2": {"avx2", "fma"},
-    "neondot": {"asimddp"},
+    "neoni8mm": {"asimd", "asimddp", "i8mm"},
+    "neondot": {"asimd", "asimddp"},
+    "neon": {"asimd"},
     "reference": set(),
 }
 """Set → what Linux calls the instructions that it needs."""
@@ -125,7 +127,7 @@ def test_no_set_is_missing_that_the_processor_has() -> None:
 
 
 def test_unknown_and_missing_sets_are_refused_with_the_list() -> None:
-    missing = {"avxvnni", "avx512vnni", "neondot", "sse9"}.difference(ISAS)
+    missing = {"avxvnni", "avx512vnni", "neoni8mm", "neondot", "neon", "sse9"}.difference(ISAS)
     assert missing
     for name in missing:
         with pytest.raises(ValueError, match=f"'{name}' is unknown or not available.*{', '.join(ISAS)}"):

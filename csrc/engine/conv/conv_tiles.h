@@ -100,12 +100,17 @@ class StripOutput {
     }
     alignas(32) uint8_t codes[kMostPixels * kStrip];
     fixed_.rows(curve_, acc, kStrip, pixels, {codes, nullptr, kStrip});
-    for (int64_t pixel = 0; pixel < pixels; ++pixel) finish(places, pixel, codes + pixel * kStrip);
+    if (step_.sum.kind != SumRule::kNone) {
+      for (int64_t i = 0; i < pixels; ++i) add_residual(places.residual[i] + channel_, codes + i * kStrip);
+    }
+    if (step_.table >= 0) look_up(codes, pixels);
+    uint8_t* output = memory_.data<uint8_t>(step_.output) + channel_;
+    for (int64_t i = 0; i < pixels; ++i) move_codes(codes + i * kStrip, count_, output + places.output[i]);
   }
   // What follows the codes of a pixel.
   void finish(const Places& places, int64_t pixel, uint8_t* codes) const {
     if (step_.sum.kind != SumRule::kNone) add_residual(places.residual[pixel] + channel_, codes);
-    if (step_.table >= 0) look_up(codes);
+    if (step_.table >= 0) look_up(codes, 1);
     move_codes(codes, count_, memory_.data<uint8_t>(step_.output) + places.output[pixel] + channel_);
   }
   void store_sums(const Places& places, int64_t pixels, const int32_t* acc) const {
@@ -140,9 +145,8 @@ class StripOutput {
       Set::add(step_.sum, other, codes, codes);
     }
   }
-  void look_up(uint8_t* codes) const {
-    const uint8_t* table = memory_.constant<uint8_t>(step_.table);
-    for (int i = 0; i < kStrip; ++i) codes[i] = table[codes[i]];
+  void look_up(uint8_t* codes, int64_t pixels) const {
+    Set::look_up(memory_.constant<uint8_t>(step_.table), codes, pixels * kStrip);
   }
 
   const Conv& step_;

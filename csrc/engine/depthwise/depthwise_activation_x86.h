@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "depthwise_task_x86.h"
+#include "depthwise_task.h"
 #include "lanes_fixed.h"
 #include "strip_avx2.h"
 

@@ -1,8 +1,4 @@
-// Vectors of 16, 32 or 64 channels: rows of codes interleaved, dot products of four taps.
-//
-// Unpacking the bytes of four taps puts the channels of a 128-bit lane into four vectors of sums
-// ("quarters"): quarter i holds, in lane l, the sums of channels 16·l + 4·i … 16·l + 4·i + 3. Packing undoes
-// that order. Everything here has internal linkage, for each instruction set compiles its own.
+// depthwise_lanes.h in vectors of 16, 32 or 64 channels of x86.
 #pragma once
 
 #if defined(__AVX512VNNI__)
@@ -103,6 +99,12 @@ template <class L, class Kind>
   const typename L::Ints low_cd = L::low8(c, d), high_cd = L::high8(c, d);
   return {{Kind::of(L::low16(low_ab, low_cd)), Kind::of(L::high16(low_ab, low_cd)),
            Kind::of(L::low16(high_ab, high_cd)), Kind::of(L::high16(high_ab, high_cd))}};
+}
+
+// A bias for codes as `Codes` has them: stored ones.
+template <class L>
+inline typename L::Ints bias_of_codes(typename L::Ints bias, const Quarters<Weights<L>>*, int64_t, int) {
+  return bias;
 }
 
 }  // namespace

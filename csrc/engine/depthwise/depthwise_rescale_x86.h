@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "curve_lanes.h"
-#include "depthwise_lanes_x86.h"
 #include "fixed_steps.h"
 #include "steps.h"
 

@@ -11,8 +11,14 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// Nearest, ties to even; beyond 2^17 cut off there, NaN and what is below int32 become INT32_MIN.
-inline Ints to_int(Floats v) { return V::rounded(V::smaller(all_float(131072), v)); }
+// Nearest, ties to even; what is far above 0 stays so, NaN and what is far below 0 become numbers far below 0.
+inline Ints to_int(Floats v) {
+#if defined(__aarch64__)
+  return V::rounded(V::larger(v, all_float(-131072)));  // which saturates
+#else
+  return V::rounded(V::smaller(all_float(131072), v));  // INT32_MIN
+#endif
+}
 
 // Nearest, ties away from zero; beyond ±2^17 cut off there.
 inline Ints to_int_away(Floats v) {

@@ -1,11 +1,11 @@
 // Dequantize: as many codes or sums become float32 at a time as a vector holds, and which lines and blocks of
-// them become which of floats. For files compiled with AVX2 or more; all of it has internal linkage.
+// them become which of floats. All of it has internal linkage.
 #pragma once
 
 #include "box.h"
 #include "lanes.h"
 #include "steps.h"
-#include "transpose_avx2.h"
+#include "transpose.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -13,29 +13,25 @@ namespace {  // NOLINT: internal linkage is the point
 // Stored codes or sums → float32; the scales lie along the columns, along the rows, or there is one.
 template <class T>
 struct Dequantizer {
-  using Eight = Lanes<32>;
   static constexpr int64_t size = sizeof(T);
-  __m256i zero_point;
+  int32_t zero_point;
   const uint8_t* scales;
   int64_t row_stride, column_stride;
 
-  __m256i eight_codes(const uint8_t* place, int64_t n) const {
+  Group::Ints codes(const uint8_t* place, int64_t n) const {
     if constexpr (size == 4) {
-      const auto* sums = reinterpret_cast<const int*>(place);
-      if (n == 8) return Eight::load(sums);
-      return _mm256_maskload_epi32(sums, Eight::first32(n));
+      const auto* sums = reinterpret_cast<const int32_t*>(place);
+      return n == kGroup ? Group::load(sums) : Group::some_numbers(sums, n);
     } else {
-      const __m128i codes =
-          n == 8 ? _mm_loadl_epi64(reinterpret_cast<const __m128i*>(place)) : load_part(place, n);
-      return _mm256_cvtepu8_epi32(codes);
+      return n == kGroup ? Group::numbers(place) : Group::numbers_of(load_part(place, n));
     }
   }
-  __m256 eight(const uint8_t* place, int64_t row, int64_t column, int64_t n) const {
-    const __m256 value = _mm256_cvtepi32_ps(_mm256_sub_epi32(eight_codes(place, n), zero_point));
+  Group::Floats group(const uint8_t* place, int64_t row, int64_t column, int64_t n) const {
+    const auto value = Group::floats(Group::subtract32(codes(place, n), Group::all(zero_point)));
     const uint8_t* scale = scales + row * row_stride + column * column_stride;
-    if (column_stride == 0) return _mm256_mul_ps(value, _mm256_set1_ps(word_at<float>(scale)));
+    if (column_stride == 0) return Group::multiply(value, Group::all(word_at<float>(scale)));
     const auto* each = reinterpret_cast<const float*>(scale);
-    return _mm256_mul_ps(value, n == 8 ? _mm256_loadu_ps(each) : _mm256_maskload_ps(each, Eight::first32(n)));
+    return Group::multiply(value, n == kGroup ? Group::numbers(each) : Group::some_numbers(each, n));
   }
 };
 
@@ -43,16 +39,16 @@ template <class T>
 void dequantize_line(const Dequantizer<T> load, const uint8_t* source, uint8_t* target, int64_t count) {
   int64_t i = 0;
   if (load.column_stride == 0) {
-    const Ints zero = V::all(_mm256_extract_epi32(load.zero_point, 0));
+    const Ints zero = V::all(load.zero_point);
     const Floats scale = V::all(word_at<float>(load.scales));
     for (; i + kLanes <= count; i += kLanes) {
       const Ints steps = V::subtract32(V::numbers(reinterpret_cast<const T*>(source + i * load.size)), zero);
       V::store(target + i * 4, V::as_ints(V::multiply(V::floats(steps), scale)));
     }
   }
-  for (; i < count; i += 8) {
-    const int64_t n = least(count - i, 8);
-    store_words(target + i * 4, load.eight(source + i * load.size, 0, i, n), n);
+  for (; i < count; i += kGroup) {
+    const int64_t n = least(count - i, kGroup);
+    store_words(target + i * 4, load.group(source + i * load.size, 0, i, n), n);
   }
 }
 
@@ -70,8 +66,8 @@ void dequantize_block(const Dequantizer<uint8_t>& load, Place at, int64_t source
   for (int64_t r = 0; r < rows; r += kRows) {
     for (int64_t c = 0; c < columns; c += kColumns) {
       const int64_t height = least(rows - r, kRows), width = least(columns - c, kColumns);
-      transpose_bytes(PlainBytes{_mm256_setzero_si256()}, at.source + r * source_stride + c, source_stride,
-                      tile, kRows, height, width);
+      transpose_bytes(PlainBytes{Group::zero()}, at.source + r * source_stride + c, source_stride, tile,
+                      kRows, height, width);
       for (int64_t i = 0; i < width; ++i) {
         dequantize_line(load, tile + i * kRows, at.target + (c + i) * target_stride + r * 4, height);
       }
@@ -81,7 +77,7 @@ void dequantize_block(const Dequantizer<uint8_t>& load, Place at, int64_t source
 
 template <class T>
 void dequantize_box(const Box& box, int64_t zero_point) {
-  const __m256i zero = _mm256_set1_epi32(static_cast<int>(zero_point));
+  const auto zero = static_cast<int32_t>(zero_point);
   const int64_t count = box.sizes[kInner], stride = box.source_strides[kInner];
   const int64_t inner_scales = box.scale_strides[kInner];
   const int across = source_axis(box, sizeof(T));
@@ -95,8 +91,9 @@ void dequantize_box(const Box& box, int64_t zero_point) {
                        box.target_strides[across], count, box.sizes[across]);
     });
   } else {
-    walk(box, box.first,
-         [&](Place at) { dequantize_line(Dequantizer<T>{zero, at.scale, 0, 0}, at.source, at.target, 1); });
+    walk(box, box.first, [&](Place at) {
+      dequantize_line(Dequantizer<T>{zero, at.scale, 0, 0}, at.source, at.target, 1);
+    });
   }
 }
 

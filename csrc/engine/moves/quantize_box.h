@@ -1,16 +1,16 @@
-// Quantize: 16 floats become codes at a time, and which lines and blocks of floats become which of codes. For
-// files compiled with AVX2 or more; all of it has internal linkage.
+// Quantize: 16 floats become codes at a time, and which lines and blocks of floats become which of codes. All
+// of it has internal linkage.
 #pragma once
 
 #include "box.h"
 #include "lanes.h"
 #include "steps.h"
-#include "transpose_avx2.h"
+#include "transpose.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// float32 → stored codes, a Load of transpose_avx2.h. The quotient is a true division: a product with
+// float32 → stored codes, a Load of transpose.h. The quotient is a true division: a product with
 // 1 / scale rounds differently.
 template <bool away>
 struct Quantizer {
@@ -28,13 +28,15 @@ struct Quantizer {
     const Floats code = clamped(V::divide(values, scale), least_code, most_code);
     return V::add32(away ? V::rounded_away(code) : V::rounded(code), zero_point);
   }
-  __m128i full(const uint8_t* place) const {
+  Lanes<16>::Ints full(const uint8_t* place) const {
     return V::codes_of_16(reinterpret_cast<const float*>(place), *this);
   }
+#if defined(__x86_64__)
   __m256i wide(const uint8_t* place) const {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(full(place)), full(place + 64), 1);
   }
-  __m128i part(const uint8_t* place, int64_t n) const {
+#endif
+  Lanes<16>::Ints part(const uint8_t* place, int64_t n) const {
     return V::codes_of_some(reinterpret_cast<const float*>(place), n, *this);
   }
 };

@@ -1,72 +1,42 @@
-// Blocks of bytes and of 32-bit words transposed in registers, and lines shorter than a register.
-//
-//   target[c · target_stride + r] = load(source + r · source_stride, element c)
-//
-// A Load turns elements of the source into bytes (or words): `size` bytes per element, `full` for a whole
-// register, `part` for the first n elements of one. Nothing is read or written outside the rectangle. Blocks
-// at the ends overlap their neighbours. For files compiled with AVX2 or more; all of it has internal linkage.
+// transpose.h for files compiled with AVX2 or more.
 #pragma once
 
-#include <cstdint>
-#include <cstring>
-
 #include "lanes_avx2.h"
+#include "parts.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-template <class T>
-inline T word_at(const uint8_t* place) {
-  T value;
-  std::memcpy(&value, place, sizeof value);
-  return value;
-}
+// Words that are loaded together.
+struct Group : Lanes<32> {
+  // The first `count` numbers; the others are 0.
+  static Ints some_numbers(const int32_t* from, int64_t count) {
+    return _mm256_maskload_epi32(from, first32(count));
+  }
+  static Floats some_numbers(const float* from, int64_t count) {
+    return _mm256_maskload_ps(from, first32(count));
+  }
+  static Ints numbers_of(__m128i codes) { return _mm256_cvtepu8_epi32(codes); }
+  static uint64_t first64(Ints a) { return static_cast<uint64_t>(_mm256_extract_epi64(a, 0)); }
+};
+constexpr int64_t kGroup = 8;
 
-template <class T>
-inline void store_word(uint8_t* place, uint64_t value) {
-  const T narrow = static_cast<T>(value);
-  std::memcpy(place, &narrow, sizeof narrow);
-}
-
-// Bytes 0 … n−1 of a register, 1 ≤ n ≤ 16; the others are 0.
 [[maybe_unused]] inline __m128i load_part(const uint8_t* place, int64_t n) {
   if (n == 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(place));
-  uint64_t low = 0, high = 0;
-  if (n >= 8) {
-    low = word_at<uint64_t>(place);
-    if (n > 8) high = word_at<uint64_t>(place + n - 8) >> (8 * (16 - n));
-  } else if (n >= 4) {
-    low = word_at<uint32_t>(place) | uint64_t{word_at<uint32_t>(place + n - 4)} << (8 * (n - 4));
-  } else if (n >= 2) {
-    low = word_at<uint16_t>(place) | uint64_t{word_at<uint16_t>(place + n - 2)} << (8 * (n - 2));
-  } else {
-    low = *place;
-  }
-  return _mm_set_epi64x(static_cast<int64_t>(high), static_cast<int64_t>(low));
+  const Sixteen bytes = sixteen_at(place, n);
+  return _mm_set_epi64x(static_cast<int64_t>(bytes.high), static_cast<int64_t>(bytes.low));
 }
 
-// Stores bytes 0 … n−1, 1 ≤ n ≤ 16.
 [[maybe_unused]] inline void store_part(uint8_t* place, __m128i value, int64_t n) {
   if (n == 16) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(place), value);
     return;
   }
   const auto low = static_cast<uint64_t>(_mm_cvtsi128_si64(value));
-  if (n >= 8) {
-    store_word<uint64_t>(place, low);
-    if (n == 8) return;
-    const auto high = static_cast<uint64_t>(_mm_extract_epi64(value, 1));
-    store_word<uint64_t>(place + n - 8, low >> (8 * (n - 8)) | high << (8 * (16 - n)));
-  } else if (n >= 4) {
-    store_word<uint32_t>(place, low);
-    store_word<uint32_t>(place + n - 4, low >> (8 * (n - 4)));
-  } else if (n >= 2) {
-    store_word<uint16_t>(place, low);
-    store_word<uint16_t>(place + n - 2, low >> (8 * (n - 2)));
-  } else {
-    *place = static_cast<uint8_t>(low);
-  }
+  store_sixteen(place, {low, n > 8 ? static_cast<uint64_t>(_mm_extract_epi64(value, 1)) : 0}, n);
 }
+
+[[maybe_unused]] inline __m128i exclusive_or(__m128i a, __m128i b) { return _mm_xor_si128(a, b); }
 
 // A Load: bytes as they are but for an exclusive or.
 struct PlainBytes {
@@ -137,12 +107,6 @@ inline void transpose_wide(const Load& load, const uint8_t* source, int64_t sour
                      _mm256_extracti128_si256(block[c], 1));
   }
 }
-
-// Where the block that begins at `first` begins so that it does not reach beyond the end.
-[[maybe_unused]] inline int64_t fitted(int64_t first, int64_t total, int64_t block) {
-  return total >= block && first + block > total ? total - block : first;
-}
-[[maybe_unused]] inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 template <class Load>
 inline void transpose_blocks(const Load& load, const uint8_t* source, int64_t source_stride, uint8_t* target,
@@ -291,7 +255,7 @@ inline void transpose_bytes(const Load& load, const uint8_t* source, int64_t sou
   }
 }
 
-// 8 rows and 8 columns at most. load.eight(source, r, c, n) gives n words of row r from column c on.
+// 8 rows and 8 columns at most.
 template <class Load>
 [[gnu::always_inline]] inline void transpose_word_block(const Load& load, const uint8_t* source,
                                                         int64_t source_stride, uint8_t* target,
@@ -301,32 +265,10 @@ template <class Load>
   uint8_t* to = target + column * target_stride + row * 4;
   __m256 block[8];
   for (int64_t i = 0; i < 8; ++i, from += source_stride) {
-    block[i] = i < rows ? load.eight(from, row + i, column, columns) : _mm256_setzero_ps();
+    block[i] = i < rows ? load.group(from, row + i, column, columns) : _mm256_setzero_ps();
   }
   transpose_8(block);
   for (int64_t i = 0; i < columns; ++i, to += target_stride) store_words(to, block[i], rows);
-}
-
-// Rows are taken many at a time, so that lines of the target fill up while they are in the cache.
-template <class Load>
-inline void transpose_words(const Load& load, const uint8_t* source, int64_t source_stride, uint8_t* target,
-                            int64_t target_stride, int64_t rows, int64_t columns) {
-  constexpr int64_t kRows = 256;
-  for (int64_t tile = 0; tile < rows; tile += kRows) {
-    const int64_t end = least(tile + kRows, rows);
-    for (int64_t column = 0; column < columns; column += 8) {
-      const int64_t c = fitted(column, columns, 8);
-      for (int64_t row = tile; row < end; row += 8) {
-        const int64_t r = fitted(row, rows, 8);
-        if (rows >= 8 && columns >= 8) {
-          transpose_word_block(load, source, source_stride, target, target_stride, r, c, 8, 8);
-        } else {
-          transpose_word_block(load, source, source_stride, target, target_stride, r, c, least(rows, 8),
-                               least(columns, 8));
-        }
-      }
-    }
-  }
 }
 
 }  // namespace

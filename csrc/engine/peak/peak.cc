@@ -36,7 +36,9 @@ const Entry kLoops[] = {
     {"avx2", peak_loop_avx2},
 #endif
 #if defined(__aarch64__)
+    {"neoni8mm", peak_loop_neoni8mm},
     {"neondot", peak_loop_neondot},
+    {"neon", peak_loop_neon},
 #endif
     {"reference", peak_loop_reference},
 };

@@ -18,7 +18,9 @@ int64_t peak_loop_avxvnni(int64_t rounds);
 int64_t peak_loop_avx512vnni(int64_t rounds);
 #endif
 #if defined(__aarch64__)
+int64_t peak_loop_neon(int64_t rounds);  // where no weight is −128
 int64_t peak_loop_neondot(int64_t rounds);
+int64_t peak_loop_neoni8mm(int64_t rounds);
 #endif
 
 // Multiply-accumulates per second, in 10⁹, of `threads` threads together: the best of many short bursts that

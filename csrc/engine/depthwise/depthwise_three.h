@@ -5,7 +5,8 @@
 // Two output rows:  the rows (0, 1, 2, 3) make a quad, with weights (w0, w1, w2, 0) and (0, w0, w1, w2).
 #pragma once
 
-#include "depthwise_task_x86.h"
+#include "depthwise_lanes.h"
+#include "depthwise_task.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -24,8 +25,6 @@ class ThreeByThree {
         line_(task.step.input.row_stride),
         apart_(task.input_apart()),
         codes_of_(task.step, task.memory, task.channel) {
-    const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
-    for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias, i);
     const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;
     const int64_t tap = task.step.padded_outputs;
     const Ints none = L::set8(0);
@@ -34,6 +33,8 @@ class ThreeByThree {
       weights_[0][column] = interleave<L, Weights<L>>(a, b, c, none);
       weights_[1][column] = interleave<L, Weights<L>>(none, a, b, c);
     }
+    const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
+    for (int i = 0; i < 4; ++i) bias_[i] = bias_of_codes<L>(L::words(bias, i), weights_[0], 3, i);
   }
 
   void run() const {

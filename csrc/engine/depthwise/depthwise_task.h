@@ -1,8 +1,12 @@
-// What a thread does of a depthwise convolution on x86: a block of channels in some of the rows.
+// What a thread does of a depthwise convolution: a block of channels in some of the rows.
 #pragma once
 
 #include "depthwise.h"
+#if defined(__aarch64__)
+#include "depthwise_rescale_neon.h"
+#else
 #include "depthwise_rescale_x86.h"
+#endif
 #include "lookup.h"
 #include "rules.h"
 

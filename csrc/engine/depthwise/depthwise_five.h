@@ -1,5 +1,5 @@
-// Depthwise convolution with 5×5 kernels, stride and dilation 1: a strip of rows is interleaved once, then
-// summed for one or two output rows.
+// Depthwise convolution with 5×5 kernels, stride 1 or 2, dilation 1: a strip of rows is interleaved once,
+// then summed for one or two output rows.
 //
 // Two output rows read six rows. The rows 0 … 3 of a column make a quad ("upper"): weights (w0, w1, w2, w3)
 // for the first output row, (0, w0, w1, w2) for the second. The rows 4 and 5 of two columns side by side make
@@ -7,19 +7,20 @@
 // ("lower"): weights (w4, 0, w4′, 0) and (w3, w4, w3′, w4′); a window takes every second of them.
 #pragma once
 
-#include "depthwise_task_x86.h"
+#include "depthwise_lanes.h"
+#include "depthwise_task.h"
 #include "scratch.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-template <class L, Rounding kind>
+template <class L, Rounding kind, int step>
 class FiveByFive {
   using Ints = typename L::Ints;
   using Quad = Quarters<Codes<L>>;
-  static constexpr int kTile = 4;                    // outputs side by side
-  static constexpr int64_t kColumns = kFiveColumns;  // that a strip reads at most
-  static constexpr int64_t kStrip = kColumns - 4;    // its outputs
+  static constexpr int kTile = 4;                               // outputs side by side
+  static constexpr int64_t kColumns = kFiveColumns;             // that a strip reads at most
+  static constexpr int64_t kStrip = (kColumns - 5) / step + 1;  // its outputs
   static_assert(sizeof(Quad) <= kQuadBytes, "more than its scratch memory");
 
  public:
@@ -31,8 +32,6 @@ class FiveByFive {
         codes_of_(task.step, task.memory, task.channel),
         upper_(reinterpret_cast<Quad*>(task.memory.scratch)),
         lower_(upper_ + kColumns) {
-    const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
-    for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias, i);
     const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;
     const Ints none = L::set8(0);
     const auto tap = [&](int row, int column) {
@@ -46,12 +45,14 @@ class FiveByFive {
       weights_[0][5 + c / 2] = interleave<L, Weights<L>>(tap(4, c), none, tap(4, c + 1), none);
       weights_[1][5 + c / 2] = interleave<L, Weights<L>>(tap(3, c), tap(4, c), tap(3, c + 1), tap(4, c + 1));
     }
+    const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
+    for (int i = 0; i < 4; ++i) bias_[i] = bias_of_codes<L>(L::words(bias, i), weights_[0], 8, i);
   }
 
   void run() const {
     const int64_t columns = task_.columns(), strips = (columns + kStrip - 1) / kStrip;
     for (int64_t row = task_.begin; row < task_.end;) {
-      const bool two = row + 1 < task_.end && (row + 1) % task_.step.output.rows != 0;
+      const bool two = step == 1 && row + 1 < task_.end && (row + 1) % task_.step.output.rows != 0;
       for (int64_t s = 0; s < strips; ++s) {
         const int64_t begin = columns * s / strips, end = columns * (s + 1) / strips;
         if (two) {
@@ -78,8 +79,8 @@ class FiveByFive {
     const Target target(task_);
     const int64_t wide = end - begin, next = target.next;
     const int64_t first = task_.memory.template constant<int64_t>(task_.step.tap_offsets)[0];
-    Strip strip{task_.input(row) + first + begin * pixel_, wide + 4, 0};
-    while (strip.ready < strip.columns && strip.ready < kTile + 4) interleave_two<count>(strip);
+    Strip strip{task_.input(row) + first + begin * step * pixel_, (wide - 1) * step + 5, 0};
+    while (strip.ready < strip.columns && strip.ready < (kTile - 1) * step + 5) interleave_two<count>(strip);
     uint8_t* output = task_.output(row) + begin * next;
     int64_t done = 0;
     for (; done + kTile <= wide; done += kTile) tile<count, kTile>(strip, done, target, output + done * next);
@@ -129,13 +130,13 @@ class FiveByFive {
   // `count` rows of `wide` outputs.
   template <int count, int wide>
   [[gnu::always_inline]] void tile(Strip& strip, int64_t first, const Target& target, uint8_t* output) const {
-    put_tile<L, count, wide>(target, codes_of_, output,
-                             [&](int i, Ints(&acc)[count][wide]) __attribute__((always_inline)) {
-                               if (wide == kTile && i % 2 == 0 && strip.ready < strip.columns) {
-                                 interleave_two<count>(strip);
-                               }
-                               quarter<count, wide>(first, i, acc);
-                             });
+    put_tile<L, count, wide>(
+        target, codes_of_, output, [&](int i, Ints(&acc)[count][wide]) __attribute__((always_inline)) {
+          if (wide == kTile && (step == 2 || i % 2 == 0) && strip.ready < strip.columns) {
+            interleave_two<count>(strip);
+          }
+          quarter<count, wide>(first, i, acc);
+        });
   }
 
   template <int count, int wide>
@@ -143,19 +144,19 @@ class FiveByFive {
     for (int r = 0; r < count; ++r) {
       for (int x = 0; x < wide; ++x) acc[r][x] = bias_[i];
     }
-    add<count, wide, 1>(upper_ + first, 0, 5, i, acc);
-    add<count, wide, 2>(lower_ + first, 5, 3, i, acc);
+    add<count, wide, 1>(upper_ + first * step, 0, 5, i, acc);
+    add<count, wide, 2>(lower_ + first * step, 5, 3, i, acc);
   }
 
   // `taps` quads, `apart` columns from one to the next, with weights from `from` on.
   template <int count, int wide, int apart>
   [[gnu::always_inline]] void add(const Quad* quads, int from, int taps, int i,
                                   Ints (&acc)[count][wide]) const {
-    const Registers<L, wide + 4> codes(quads, i);
+    const Registers<L, (wide - 1) * step + 5> codes(quads, i);
     for (int t = 0; t < taps; ++t) {
       for (int r = 0; r < count; ++r) {
         const auto& weights = weights_[r][from + t].of[i].loaded();
-        for (int x = 0; x < wide; ++x) acc[r][x] = dot<L>(acc[r][x], codes[x + t * apart], weights);
+        for (int x = 0; x < wide; ++x) acc[r][x] = dot<L>(acc[r][x], codes[x * step + t * apart], weights);
       }
     }
   }

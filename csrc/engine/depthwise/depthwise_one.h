@@ -4,7 +4,7 @@
 // channels 4·n + i, and one shuffle of the codes restores the order.
 #pragma once
 
-#include "depthwise_task_x86.h"
+#include "depthwise_task.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point

@@ -1,0 +1,10 @@
+// Depthwise convolution with neoni8mm.
+#include "depthwise_neon.h"
+
+namespace calib8::engine {
+
+void depthwise_neoni8mm(const Depthwise& step, const Memory& memory, Part part) {
+  depthwise<16>(step, memory, part);
+}
+
+}  // namespace calib8::engine
