@@ -1,5 +1,5 @@
-// Runs the first of recorded plans on one instruction set as often as it is told, for those who count what a run
-// takes (benchmarks/arm_instructions.py).
+// Runs the first of recorded plans on one instruction set as often as it is told, for those who count what a
+// run takes (benchmarks/arm_instructions.py).
 //
 //   plan_runs FILE SET COUNT      prints the kinds of the steps
 #include <cstdio>

@@ -164,7 +164,7 @@ class ThreeByThree {
       }
       for (int x = 0; x < wide; ++x) words[x] = codes_of_.half(2 * half, first[x], other[x]);
     };
-    const auto put = [&](uint8x8_t codes, uint8_t * to) __attribute__((always_inline)) {
+    const auto put = [&](uint8x8_t codes, uint8_t* to) __attribute__((always_inline)) {
       if (__builtin_expect(channels >= 8, 1)) return vst1_u8(to, codes);
       V::store_some(to, V::ints(vcombine_u8(codes, codes)), channels);
     };

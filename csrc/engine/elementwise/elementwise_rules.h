@@ -11,7 +11,8 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// Nearest, ties to even; what is far above 0 stays so, NaN and what is far below 0 become numbers far below 0.
+// Nearest, ties to even; what is far above 0 stays so, NaN and what is far below 0 become numbers far below
+// 0.
 inline Ints to_int(Floats v) {
 #if defined(__aarch64__)
   return V::rounded(V::larger(v, all_float(-131072)));  // which saturates

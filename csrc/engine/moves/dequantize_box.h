@@ -91,9 +91,8 @@ void dequantize_box(const Box& box, int64_t zero_point) {
                        box.target_strides[across], count, box.sizes[across]);
     });
   } else {
-    walk(box, box.first, [&](Place at) {
-      dequantize_line(Dequantizer<T>{zero, at.scale, 0, 0}, at.source, at.target, 1);
-    });
+    walk(box, box.first,
+         [&](Place at) { dequantize_line(Dequantizer<T>{zero, at.scale, 0, 0}, at.source, at.target, 1); });
   }
 }
 
