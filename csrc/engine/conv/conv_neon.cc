@@ -30,35 +30,31 @@
 // Loads stand far before what needs them: processors that keep the order of a program would wait.
 #define CALIB8_W(to, place) "ldr q" #to ", [%[weights], #" #place "]\n\t"
 #define CALIB8_N(to, place) "ldr q" #to ", [%[next], #" #place "]\n\t"
-#define CALIB8_ONE_1             \
-  CALIB8_W(16, 0)                \
-  CALIB8_W(17, 16)               \
-  CALIB8_CELLS(24, 0)            \
-  CALIB8_W(18, 32)               \
-  CALIB8_W(19, 48) CALIB8_NOW_1( \
-      16, 17, 0, 1, 2, 3) "add %[weights], %[weights], %[stride]\n\t" CALIB8_NOW_1(18, 19, 4, 5, 6, 7)
-#define CALIB8_TWO_1 \
-  CALIB8_W(16, 0) CALIB8_W(17, 16) CALIB8_CELLS(24, 0) CALIB8_N(20, 0) CALIB8_N(21, 16)         \
-  CALIB8_CELLS(25, 0) CALIB8_W(18, 32) CALIB8_W(19, 48)                                         \
-  CALIB8_BOTH_1(16, 17, 20, 21, 0, 1, 2, 3) CALIB8_N(22, 32) CALIB8_N(23, 48)                   \
-  "add %[weights], %[weights], %[stride], lsl #1\n\tadd %[next], %[next], %[stride], lsl #1\n\t" \
+// clang-format off: it comes to no end of these
+#define CALIB8_ONE_1                                                                               \
+  CALIB8_W(16, 0) CALIB8_W(17, 16) CALIB8_CELLS(24, 0) CALIB8_W(18, 32) CALIB8_W(19, 48)           \
+  CALIB8_NOW_1(16, 17, 0, 1, 2, 3) "add %[weights], %[weights], %[stride]\n\t"                     \
+  CALIB8_NOW_1(18, 19, 4, 5, 6, 7)
+#define CALIB8_TWO_1                                                                               \
+  CALIB8_W(16, 0) CALIB8_W(17, 16) CALIB8_CELLS(24, 0) CALIB8_N(20, 0) CALIB8_N(21, 16)            \
+  CALIB8_CELLS(25, 0) CALIB8_W(18, 32) CALIB8_W(19, 48)                                            \
+  CALIB8_BOTH_1(16, 17, 20, 21, 0, 1, 2, 3) CALIB8_N(22, 32) CALIB8_N(23, 48)                      \
+  "add %[weights], %[weights], %[stride], lsl #1\n\tadd %[next], %[next], %[stride], lsl #1\n\t"   \
   CALIB8_BOTH_1(18, 19, 22, 23, 4, 5, 6, 7)
 #define CALIB8_ONE_2                                                                               \
-  CALIB8_W(16, 0)                                                                                  \
-  CALIB8_CELLS(24, 0)                                                                              \
-  CALIB8_CELLS(26, 1)                                                                              \
-  CALIB8_W(17, 16)                                                                                 \
-  CALIB8_W(18, 32) CALIB8_NOW_2(16, 0, 1, 8, 9) CALIB8_W(19, 48) CALIB8_NOW_2(                     \
-      17, 2, 3, 10, 11) "add %[weights], %[weights], %[stride]\n\t" CALIB8_NOW_2(18, 4, 5, 12, 13) \
-      CALIB8_NOW_2(19, 6, 7, 14, 15)
-#define CALIB8_TWO_2 \
-  CALIB8_W(16, 0) CALIB8_CELLS(24, 0) CALIB8_CELLS(26, 1) CALIB8_N(20, 0) CALIB8_CELLS(25, 0)   \
-  CALIB8_CELLS(27, 1) CALIB8_W(17, 16) CALIB8_BOTH_2(16, 20, 0, 1, 8, 9)                        \
-  CALIB8_N(21, 16) CALIB8_W(18, 32) CALIB8_BOTH_2(17, 21, 2, 3, 10, 11)                         \
-  CALIB8_N(22, 32) CALIB8_W(19, 48) CALIB8_BOTH_2(18, 22, 4, 5, 12, 13)                         \
-  CALIB8_N(23, 48)                                                                              \
-  "add %[weights], %[weights], %[stride], lsl #1\n\tadd %[next], %[next], %[stride], lsl #1\n\t" \
+  CALIB8_W(16, 0) CALIB8_CELLS(24, 0) CALIB8_CELLS(26, 1) CALIB8_W(17, 16) CALIB8_W(18, 32)        \
+  CALIB8_NOW_2(16, 0, 1, 8, 9) CALIB8_W(19, 48) CALIB8_NOW_2(17, 2, 3, 10, 11)                     \
+  "add %[weights], %[weights], %[stride]\n\t" CALIB8_NOW_2(18, 4, 5, 12, 13)                       \
+  CALIB8_NOW_2(19, 6, 7, 14, 15)
+#define CALIB8_TWO_2                                                                               \
+  CALIB8_W(16, 0) CALIB8_CELLS(24, 0) CALIB8_CELLS(26, 1) CALIB8_N(20, 0) CALIB8_CELLS(25, 0)      \
+  CALIB8_CELLS(27, 1) CALIB8_W(17, 16) CALIB8_BOTH_2(16, 20, 0, 1, 8, 9)                           \
+  CALIB8_N(21, 16) CALIB8_W(18, 32) CALIB8_BOTH_2(17, 21, 2, 3, 10, 11)                            \
+  CALIB8_N(22, 32) CALIB8_W(19, 48) CALIB8_BOTH_2(18, 22, 4, 5, 12, 13)                            \
+  CALIB8_N(23, 48)                                                                                 \
+  "add %[weights], %[weights], %[stride], lsl #1\n\tadd %[next], %[next], %[stride], lsl #1\n\t"   \
   CALIB8_BOTH_2(19, 23, 6, 7, 14, 15)
+// clang-format on
 #define CALIB8_CELLS(to, row) "ld1r {v" #to ".4s}, [%[row" #row "]], #4\n\t"
 #define CALIB8_ZERO(a, b, c, d) \
   "movi v" #a ".4s, #0\n\tmovi v" #b ".4s, #0\n\tmovi v" #c ".4s, #0\n\tmovi v" #d ".4s, #0\n\t"
