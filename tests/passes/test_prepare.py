@@ -303,16 +303,30 @@ def networks(draw: st.DrawFn) -> onnx.ModelProto:
     return onnx_model("float[N,3,8,8] x", shapes, "\n".join(net.lines), net.constants)
 
 
+def tolerance(proto: onnx.ModelProto, feeds: dict[str, Array]) -> float:
+    """What outputs may differ by, relative to the largest of each: 1e-4, and 4 ulp of the largest inside.
+
+    A Clip behind values in the thousands cuts them to 6, and leaves their rounding errors.
+    """
+    shown = onnx.ModelProto()
+    shown.CopyFrom(proto)
+    known = {value.name for value in shown.graph.output}
+    inside = [name for node in shown.graph.node for name in node.output if name and name not in known]
+    shown.graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, inside))
+    largest = [float(np.max(np.abs(array))) for array in run(shown, feeds)]
+    return 1e-4 + 4 * 2.0**-23 * max(largest) / max(min(largest[: len(known)]), 1e-30)
+
+
 @settings(max_examples=150)
 @given(networks())
 def test_random_networks_stay_the_same_function(proto: onnx.ModelProto) -> None:
-    model = load_model(proto)
-    prepared = prepare(model, {"x": IMAGE})
-    assert prepared.max_rel_diff < 1e-4
+    model, feeds = load_model(proto), {"x": IMAGE}
+    prepared = prepare(model, feeds)
+    assert prepared.max_rel_diff < tolerance(proto, feeds)
     assert [spec.name for spec in graph_outputs(prepared.model)] == [out.name for out in proto.graph.output]
     onnx.checker.check_model(ir.to_proto(prepared.model), full_check=True)
     other = {"x": normal(3, 3, 8, 8, seed=77)}
-    assert relative_difference(run(proto, other), run(prepared.model, other)) < 1e-4
+    assert relative_difference(run(proto, other), run(prepared.model, other)) < tolerance(proto, other)
     assert ops(prepared.model)["BatchNormalization"] == 0
 
 
