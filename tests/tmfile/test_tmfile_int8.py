@@ -16,7 +16,6 @@ from calib8.errors import TableError, UnsupportedModelError
 from calib8.exporting.tmfile.codes import in_codes
 from calib8.exporting.tmfile.hand_back import scale_sources
 from calib8.exporting.tmfile.scales import scale_text
-from calib8.exporting.tmfile.unshared import unshared
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.tmfile.graph import NCHW, NHWC, Graph, Tensor
@@ -140,72 +139,6 @@ def test_codes_round_halves_away_from_zero() -> None:
     assert made.graph.tensors[w].data.ravel().tolist() == [127, 1, -1, 2, -3, 0]
     assert made.graph.tensors[b].data.tolist() == [-3]
     assert (made.layers[0].weight_scales.tolist(), made.layers[0].bias_scales.tolist()) == ([1.0], [0.5])
-
-
-def twice(*, apart: bool) -> Graph:
-    """A Convolution on its own result, which has another scale; ``apart``: each with its own constants."""
-    rng, net = np.random.default_rng(0), Net()
-    weight, bias = (rng.normal(size=shape).astype(np.float32) / 6 for shape in ((4, 4, 3, 3), (4,)))
-    w, b = net.const("w", weight), net.const("b", bias)
-    second = (net.const("w2", weight), net.const("b2", bias)) if apart else (w, b)
-    options = {**CONV, "input_channel": 4, "activation": -1}
-    place = net.input("x", (1, 4, 8, 8))
-    for name, constants in (("y", (w, b)), ("z", second)):
-        place = net.add(Tensor(name, (1, 4, 8, 8)), "Convolution", (place, *constants), **options)
-    return net.graph()
-
-
-def test_layers_that_share_a_bias_have_one_each(tmp_path: Path) -> None:
-    """It is in steps of the weights' and the input's scale, and the inputs differ."""
-    scales, found = {"x": 0.01, "y": 0.1, "z": 0.1}, {}
-    for apart in (False, True):
-        found[apart] = in_codes(twice(apart=apart), scales)
-        write_tmfile(found[apart].graph, tmp_path / f"{apart}.tmfile")
-    one, other = (layer.bias_scales for layer in found[False].layers)
-    np.testing.assert_allclose(other / one, 10, rtol=1e-6)
-    assert [tensor.name for tensor in found[False].graph.tensors if tensor.role == "const"] == [
-        "w",
-        "b",
-        "b_1",
-    ]
-    codes = np.random.default_rng(1).integers(-127, 128, (1, 4, 8, 8)).astype(np.int8)
-    results = [
-        InferenceSession(tmp_path / f"{apart}.tmfile").run(None, {"x": codes})[0] for apart in (False, True)
-    ]
-    np.testing.assert_array_equal(*results)
-
-
-def test_a_graph_that_shares_weights_alone_stays_as_it_is() -> None:
-    graph = twice(apart=True)
-    assert unshared(graph)[0] is graph
-    nodes = tuple(
-        replace(node, inputs=(node.inputs[0], 0, node.inputs[2])) if node.op == "Convolution" else node
-        for node in graph.nodes
-    )
-    shared = replace(graph, nodes=nodes)
-    found, origins = unshared(shared)
-    assert (found, origins) == (shared, {})
-
-
-def test_weights_that_are_something_else_too_are_two_constants() -> None:
-    net = Net()
-    w = net.const("w", np.float32([[1, 2], [3, 4]]))
-    place = net.add(Tensor("y", (2, 2)), "FullyConnected", (net.input("x", (2, 2)), w), num_output=2)
-    net.add(Tensor("z", (2, 2)), "Eltwise", (place, w), type=2, caffe=0, shift=0.0, power=0.0, scale=0.0)
-    graph, origins = unshared(net.graph())
-    assert origins == {"w_1": "w"}
-    assert [graph.tensors[place].name for node in graph.nodes[-2:] for place in node.inputs] == [
-        "x",
-        "w",
-        "y",
-        "w_1",
-    ]
-    assert [graph.nodes[place].name for place in (*graph.inputs, *graph.outputs)] == ["x", "z"]
-    made = in_codes(net.graph(), {"x": 1.0, "y": 1.0, "z": 1.0}).graph
-    sizes = {
-        tensor.name: tensor.quantization.scales.size for tensor in made.tensors if tensor.role == "const"
-    }
-    assert sizes == {"w": 2, "w_1": 1}
 
 
 def test_channels_of_zeros_have_codes_of_zeros() -> None:
