@@ -161,20 +161,18 @@ def _made_tmfile(
     shape: tuple[int, ...] | None,
 ) -> tuple[dict[Path, str], Compared]:
     """Writes a tmfile in codes and its side files; the files, and the models to compare."""
-    table: Path | None = None
-    repaired: Quantization | None = None
-    if run.table is not None or run.images is None:
-        given = run.table or Path()
-        found = tengine_tmfile.by_table(terminal, model, given, uint8=run.uint8, shape=shape)
+    if run.images is None:
+        found = tengine_tmfile.by_table(terminal, model, run.table or Path(), uint8=run.uint8, shape=shape)
     else:
-        table, reading = algorithm.file, run.reading.of(str(run.images), preprocess)
-        found, repaired = tengine_tmfile.calibrated(
-            terminal, model, reading, algorithm.method, algorithm.repair, uint8=run.uint8, shape=shape
-        )
+        reading = run.reading.of(str(run.images), preprocess)
+        wanted = tengine_tmfile.asked(algorithm.method, algorithm.repair, run.table, run.uint8, shape)
+        found = tengine_tmfile.calibrated(terminal, model, reading, wanted)
+    table = None if run.table else algorithm.file
     contents = tengine_tmfile.side_files(found, table, WEIGHT_FILE, BIAS_FILE)
     tengine_tmfile.save(terminal, model, output, found)
     _write(contents)
-    return contents, tengine_tmfile.as_qdq(found, repaired) if run.evaluate else (model, output)
+    compared = tengine_tmfile.as_qdq(found, output, algorithm.repair) if run.evaluate else (model, output)
+    return contents, compared
 
 
 def _algorithm(run: TengineRun) -> Algorithm:

@@ -1,12 +1,11 @@
 """``calib8 tengine-quant`` of a tmfile: Tengine's model in, Tengine's model in int8 or uint8 out.
 
 -a 3   DFQ   weights of neighbouring layers equalized, then min-max
--a 4   EQ    min-max, then scales of weights by the cosine of outputs: those of the repair ``eq-tengine``
+-a 4   EQ    min-max, then scales of weights by the cosine of outputs
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,11 +18,11 @@ from calib8.number_texts import count
 if TYPE_CHECKING:
     import onnx
 
-    from calib8.coded_array import CodedArray
     from calib8.data.reading import Reading
-    from calib8.delivery.tmfile import TmfileCoded
-    from calib8.pipeline import Quantization
+    from calib8.delivery.tmfile import TmfileCoded, Wanted
     from calib8.tensors import TensorSpec
+
+    Compared = tuple[onnx.ModelProto, onnx.ModelProto | Path]
 
 TARGET: Final = "tengine"
 EQUALIZES: Final = "cle"
@@ -82,68 +81,24 @@ def input_specs(model: Path) -> tuple[TensorSpec, ...]:
     return port_specs(graph, graph.input_tensors())
 
 
-def calibrated(
-    terminal: Terminal,
-    model: Path,
-    reading: Reading,
-    method: str,
-    repair: str,
-    *,
-    uint8: bool,
-    shape: tuple[int, ...] | None,
-) -> tuple[TmfileCoded, Quantization | None]:
-    """The model in codes, by the ranges of images; and the QDQ model of EQ, where that chose scales."""
-    from calib8 import pipeline
-    from calib8.delivery.tmfile import Wanted, quantized_tmfile
+def asked(method: str, repair: str, table: Path | None, uint8: bool, shape: tuple[int, ...] | None) -> Wanted:
+    """What is made of the model by an algorithm."""
+    from calib8.delivery.tmfile import Wanted
 
-    constants: Mapping[str, CodedArray] = {}
-    repaired: Quantization | None = None
-    if repair == ZOOMS:
-        with shown_progress(terminal, "preparing the model", "choosing scales of weights") as progress:
-            floats = float_of(model, shape)
-            repaired = pipeline.quantize(
-                floats, reading, target=TARGET, method="minmax", repair=(ZOOMS,), progress=progress
-            )
-        constants = zoomed(repaired)
-    wanted = Wanted(method, uint8, repair == EQUALIZES, constants, shape)
+    return Wanted(method, uint8, repair == EQUALIZES, repair == ZOOMS, shape, table)
+
+
+def calibrated(terminal: Terminal, model: Path, reading: Reading, wanted: Wanted) -> TmfileCoded:
+    """The model in codes, by what images show."""
+    from calib8.delivery.tmfile import quantized_tmfile
+
     with shown_progress(terminal, "choosing ranges, quantizing") as progress:
         found = quantized_tmfile(model, reading, wanted, progress)
-    tensors = count(len(found.scales), "tensor")
-    terminal.say(f"{count(found.samples, 'sample')} calibrated, scales of {tensors} chosen")
+    if wanted.table is None:
+        tensors = count(len(found.scales), "tensor")
+        terminal.say(f"{count(found.samples, 'sample')} calibrated, scales of {tensors} chosen")
     for note in found.notes:
         terminal.say(note)
-    return found, repaired
-
-
-def float_of(model: Path, shape: tuple[int, ...] | None) -> Path | onnx.ModelProto:
-    """The model itself, or the ONNX model of it with other sizes."""
-    if shape is None:
-        return model
-    import onnx_ir as ir
-
-    from calib8.delivery.tmfile import sized
-    from calib8.model.from_tmfile.translate import float_model
-    from calib8.tmfile.read import read_tmfile
-
-    return ir.to_proto(float_model(sized(read_tmfile(model), str(model), shape), str(model)))
-
-
-def zoomed(result: Quantization) -> dict[str, CodedArray]:
-    """Weight → codes and scales that the repair chose."""
-    from calib8.coded_array import CodedArray
-    from calib8.model.layer import layer_of
-
-    assert result.repaired is not None
-    candidate = result.repaired.candidate
-    found: dict[str, CodedArray] = {}
-    for layer in map(layer_of, candidate.model.graph):
-        correction = None if layer is None else candidate.corrections.get(layer.node.name or "")
-        if layer is None or correction is None or correction.weight is None:
-            continue
-        assert correction.weight_scale is not None
-        axis = layer.output_axis(correction.weight.ndim)
-        title = "" if layer.weight is None else layer.weight.name or ""
-        found[title] = CodedArray(correction.weight, correction.weight_scale, 0, axis)
     return found
 
 
@@ -157,8 +112,8 @@ def by_table(
         return tmfile_by_table(model, table, uint8=uint8, shape=shape)
 
 
-def as_qdq(found: TmfileCoded, repaired: Quantization | None) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The float model, and a QDQ model with the scales of the int8 one: what is compared layer by layer."""
+def as_qdq(found: TmfileCoded, output: Path, algorithm: str) -> Compared:
+    """The float model, and the int8 one with the scales of the table: what is compared layer by layer."""
     import onnx_ir as ir
 
     from calib8 import pipeline
@@ -167,8 +122,8 @@ def as_qdq(found: TmfileCoded, repaired: Quantization | None) -> tuple[onnx.Mode
     from calib8.model.from_tmfile.translate import float_model
 
     floats = ir.to_proto(float_model(found.floats, "model"))
-    if repaired is not None:
-        return floats, ir.to_proto(repaired.model)
+    if algorithm == ZOOMS:
+        return floats, output
     table = tengine.read(table_text(found.scales, found.points), "the table of scales")
     made = pipeline.quantize(floats, table=table, target=TARGET, partial=True)
     return floats, ir.to_proto(made.model)

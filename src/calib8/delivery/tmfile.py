@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,12 +20,12 @@ from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.decide import Wish, check_wish, decide, needs_bins
 from calib8.calibration.everywhere import gathered
 from calib8.calibration.gather import Gathering
-from calib8.coded_array import CodedArray
 from calib8.data.reading import Reading
 from calib8.errors import NoFormError, TableError, UnsupportedModelError
-from calib8.exporting.tmfile.codes import Coded, in_codes
+from calib8.exporting.tmfile.codes import NO_STEPS, Coded, Single, in_codes
 from calib8.exporting.tmfile.codes_uint8 import in_uint8
 from calib8.exporting.tmfile.dfq import Equalized, equalized
+from calib8.exporting.tmfile.eq import MOST_SAMPLES, deaf, searched_scales
 from calib8.exporting.tmfile.scales import scale_texts, uint8_texts
 from calib8.files import check_file
 from calib8.formats import tengine
@@ -43,6 +43,9 @@ from calib8.tmfile.sizes import with_sizes
 SYMMETRIC: Final = frozenset({"aciq-tengine"})
 """Methods whose uint8 codes lie around 0 whatever was seen."""
 
+Codes = dict[str, tuple[str, int]]
+"""Tensor → scale as a table has it, and zero point."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -52,15 +55,17 @@ class Wanted:
         method: of the ranges, one of ``calib8.calibration.ranges.METHODS`` or a two-pass one.
         uint8: codes with zero points and one scale per weight, in place of int8.
         equalize: weights of neighbouring layers are equalized first (``exporting/tmfile/dfq``).
-        constants: weight → codes that it has already, whose scales are kept.
+        search: scales of weights are searched by the cosine of outputs (``exporting/tmfile/eq``); int8 alone.
         shape: of the only input; None: as the file states it.
+        table: path of a table of scales; then nothing is calibrated. None: the method chooses them.
     """
 
     method: str
     uint8: bool = False
     equalize: bool = False
-    constants: Mapping[str, CodedArray] = field(default_factory=dict)
+    search: bool = False
     shape: tuple[int, ...] | None = None
+    table: str | os.PathLike[str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,22 +103,72 @@ def quantized_tmfile(
     Raises:
         Calib8Error: what can be wrong with model, data or method.
     """
-    name = os.fspath(model)
-    graph = sized(read_tmfile(model), name, wanted.shape)
+    name, original = os.fspath(model), read_tmfile(model)
+    graph = sized(original, name, wanted.shape)
     notes: tuple[str, ...] = ()
     if wanted.equalize:
         found = equalized(graph)
         graph, notes = found.graph, _of_equalizing(found)
-    spec = UINT8 if wanted.uint8 and wanted.method not in SYMMETRIC else INT8_SYMMETRIC
-    table, samples = _calibrated((name, graph), reading, wanted.method, spec, progress)
+    if wanted.table is not None:
+        codes, samples = _given_codes(original, graph, wanted.table, uint8=wanted.uint8), 0
+    else:
+        codes, samples = _seen_codes((name, graph), reading, wanted, progress)
+    if not wanted.search:
+        return _in_codes(graph, codes, name, uint8=wanted.uint8, samples=samples, notes=notes)
+    steps, told = _searched((name, graph), codes, reading, progress)
+    return _in_codes(graph, codes, name, samples=samples, notes=(*notes, *told), steps=steps)
+
+
+def _seen_codes(
+    named: tuple[str, Graph], reading: Reading, wanted: Wanted, progress: Progress
+) -> tuple[Codes, int]:
+    """Codes by the ranges of all tensors, and the number of samples seen."""
+    (name, graph), symmetric = named, wanted.method in SYMMETRIC
+    spec = UINT8 if wanted.uint8 and not symmetric else INT8_SYMMETRIC
+    table, samples = _calibrated(named, reading, wanted.method, spec, progress)
     if wanted.uint8:
-        texts = uint8_texts(graph, table, name, symmetric=wanted.method in SYMMETRIC)
-        scales = {tensor: text for tensor, (text, _) in texts.items()}
-        points = {tensor: point for tensor, (_, point) in texts.items()}
-        return TmfileCoded(graph, _in_uint8(graph, scales, points, name), scales, points, samples, notes)
-    scales = scale_texts(graph, table, name)
-    coded = in_codes(graph, _numbers(scales), name, constants=wanted.constants)
-    return TmfileCoded(graph, coded, scales, {}, samples, notes)
+        return uint8_texts(graph, table, name, symmetric=symmetric), samples
+    return {tensor: (text, 0) for tensor, text in scale_texts(graph, table, name).items()}, samples
+
+
+def _in_codes(
+    graph: Graph,
+    codes: Codes,
+    name: str,
+    *,
+    uint8: bool = False,
+    samples: int = 0,
+    notes: tuple[str, ...] = (),
+    steps: Mapping[str, Single] = NO_STEPS,
+) -> TmfileCoded:
+    scales, points = ({tensor: code[part] for tensor, code in codes.items()} for part in (0, 1))
+    numbers = _numbers(scales)
+    if uint8:
+        made = in_uint8(graph, {tensor: (numbers[tensor], points[tensor]) for tensor in numbers}, name)
+        return TmfileCoded(graph, made, scales, points, samples, notes)
+    return TmfileCoded(graph, in_codes(graph, numbers, name, steps=steps), scales, {}, samples, notes)
+
+
+def _searched(
+    named: tuple[str, Graph], codes: Codes, reading: Reading, progress: Progress
+) -> tuple[dict[str, Single], tuple[str, ...]]:
+    """Weight → scales by the cosine of outputs, and what to know of them."""
+    name, graph = named
+    model = float_model(graph, name)
+    few = replace(reading, samples=min(reading.samples or MOST_SAMPLES, MOST_SAMPLES))
+    ports = [value.name or "" for value in model.graph.inputs]
+    places = dict(zip(ports, graph.input_tensors(), strict=True))
+    runs = [
+        {places[port]: array for port, array in sample.inputs.items()}
+        for sample in few.opened(graph_inputs(model))
+    ]
+    scales = _numbers({tensor: text for tensor, (text, _) in codes.items()})
+    found = searched_scales(graph, scales, runs, name, threads=reading.threads, progress=progress)
+    unheard = deaf(graph)
+    if not unheard:
+        return found, ()
+    told = f"{', '.join(unheard)}: searched; Tengine's tool gives all their channels the smallest scale, for "
+    return found, (f"{told}its search cannot hear what changes in a 3×3 Convolution of 16 and more channels",)
 
 
 def sized(graph: Graph, name: str, shape: tuple[int, ...] | None) -> Graph:
@@ -169,19 +224,18 @@ def tmfile_by_table(
     """
     name, original = os.fspath(model), read_tmfile(model)
     graph = sized(original, name, shape)
+    return _in_codes(graph, _given_codes(original, graph, table, uint8=uint8), name, uint8=uint8)
+
+
+def _given_codes(original: Graph, graph: Graph, table: str | os.PathLike[str], *, uint8: bool) -> Codes:
+    """Codes of a table, of the tensors of a graph that are computed or inputs."""
     added = {tensor.name for tensor in graph.tensors[len(original.tensors) :]}
     texts = _with_turned(graph, added, read_codes(table, uint8=uint8))
     live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
-    scales = {tensor: texts[tensor][0] for tensor in live if tensor in texts}
-    if not uint8:
-        return TmfileCoded(graph, in_codes(graph, _numbers(scales), name), scales, {}, 0)
-    points = {tensor: texts[tensor][1] for tensor in scales}
-    return TmfileCoded(graph, _in_uint8(graph, scales, points, name), scales, points, 0)
+    return {tensor: texts[tensor] for tensor in live if tensor in texts}
 
 
-def _with_turned(
-    graph: Graph, added: Collection[str], texts: dict[str, tuple[str, int]]
-) -> dict[str, tuple[str, int]]:
+def _with_turned(graph: Graph, added: Collection[str], texts: Codes) -> Codes:
     """The table with the tensors that turning a file added: each has the codes of what it is turned from."""
     found = dict(texts)
     for node in graph.nodes:
@@ -192,12 +246,7 @@ def _with_turned(
     return found
 
 
-def _in_uint8(graph: Graph, scales: dict[str, str], points: dict[str, int], name: str) -> Coded:
-    numbers = _numbers(scales)
-    return in_uint8(graph, {tensor: (numbers[tensor], points[tensor]) for tensor in numbers}, name)
-
-
-def read_codes(path: str | os.PathLike[str], *, uint8: bool) -> dict[str, tuple[str, int]]:
+def read_codes(path: str | os.PathLike[str], *, uint8: bool) -> Codes:
     """Tensor → scale as it stands in a table, and zero point.
 
     Raises:

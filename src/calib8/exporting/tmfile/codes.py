@@ -42,6 +42,11 @@ MADE_BY_TENGINE: Final = 1
 
 Single = npt.NDArray[np.float32]
 
+NO_STEPS: Final[Mapping[str, Single]] = {}
+
+Known = tuple[Mapping[str, Single], Mapping[str, CodedArray]]
+"""Scales of weights, and constants that are codes already, by name."""
+
 
 @dataclass(frozen=True, eq=False)
 class CodedLayer:
@@ -78,6 +83,7 @@ def in_codes(
     name: str = "model",
     *,
     constants: Mapping[str, CodedArray] = NONE,
+    steps: Mapping[str, Single] = NO_STEPS,
     hand_back: bool = True,
 ) -> Coded:
     """The model in codes.
@@ -88,6 +94,7 @@ def in_codes(
             theirs, where operators hand scales back.
         name: of the model, for messages.
         constants: tensor → codes that it has already; others are rounded.
+        steps: weight → scales that were chosen for it, see ``CodedLayer``; others follow from its elements.
         hand_back: operators hand their scale back; False: every tensor keeps its own.
 
     Raises:
@@ -99,15 +106,13 @@ def in_codes(
     graph, origins = unshared(graph)
     constants = {**constants, **{new: constants[old] for new, old in origins.items() if old in constants}}
     sources = (scale_sources if hand_back else own_scales)(graph)
-    lacking = [graph.tensors[at].name for at, own in sources.items() if not scales.get(own, 0.0) > 0.0]
-    if lacking:
-        problem = f"lacks {len(lacking)} of the {len(sources)} tensors of {name}: {', '.join(lacking[:9])}"
-        raise TableError("the table of scales", problem, "Calibrate the same model again")
+    refuse_missing(graph, sources, scales, name)
     tensors = list(map(without_codes, graph.tensors))
     for place, source in sources.items():
         scale = np.float32(scales[source])
         tensors[place] = replace(tensors[place], dtype="int8", quantization=_of(scale))
-    layers = [_layer(graph, node, tensors, constants, name) for node in graph.nodes if node.op in LAYERS]
+    known = steps, constants
+    layers = [_layer(graph, node, tensors, known, name) for node in graph.nodes if node.op in LAYERS]
     for node in graph.nodes:
         if node.op == "PReLU":
             halve(node, tensors, name)
@@ -115,6 +120,14 @@ def in_codes(
             _operands(node, tensors, constants, name)
     made = replace(graph, tensors=tuple(tensors), made_from=MADE_BY_TENGINE)
     return Coded(made, tuple(layers))
+
+
+def refuse_missing(graph: Graph, sources: Mapping[int, str], scales: Mapping[str, float], name: str) -> None:
+    """Refuses tensors that have no scale above 0; ``sources`` as ``hand_back`` gives them."""
+    lacking = [graph.tensors[at].name for at, own in sources.items() if not scales.get(own, 0.0) > 0.0]
+    if lacking:
+        problem = f"lacks {len(lacking)} of the {len(sources)} tensors of {name}: {', '.join(lacking[:9])}"
+        raise TableError("the table of scales", problem, "Calibrate the same model again")
 
 
 def _of(*scales: np.float32) -> Quantization:
@@ -126,17 +139,18 @@ def without_codes(tensor: Tensor) -> Tensor:
     return replace(tensor, quantization=_of(np.float32(0)))
 
 
-def _layer(
-    graph: Graph, node: Node, tensors: list[Tensor], constants: Mapping[str, CodedArray], name: str
-) -> CodedLayer:
+def _layer(graph: Graph, node: Node, tensors: list[Tensor], known: Known, name: str) -> CodedLayer:
     """Puts weights and bias of a layer into codes."""
+    chosen, constants = known
     x, weight = tensors[node.inputs[0]], graph.tensors[node.inputs[1]]
     data = floats_of(weight, name)
     rows = data.reshape(data.shape[0], -1)
-    steps = _known_steps(constants.get(weight.name), node, len(rows))
+    steps = chosen.get(weight.name)
+    if steps is None:
+        steps = _known_steps(constants.get(weight.name), node, len(rows))
     if steps is None:
         steps = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32) / LARGEST
-    codes = np.clip(_codes(rows, steps[:, None]), -LARGEST, LARGEST).astype(np.int8)
+    codes = np.clip(nearest(rows, steps[:, None]), -LARGEST, LARGEST).astype(np.int8)
     tensors[node.inputs[1]] = replace(
         weight, dtype="int8", data=codes.reshape(data.shape), quantization=_of(*steps)
     )
@@ -167,7 +181,7 @@ def _bias_codes(values: Single, steps: Single, known: CodedArray | None) -> npt.
         )
     sums = np.resize(steps, values.size).reshape(values.shape)
     limits = np.iinfo(np.int32)
-    return np.clip(_codes(values, sums).astype(np.float64), limits.min, limits.max).astype(np.int32)
+    return np.clip(nearest(values, sums).astype(np.float64), limits.min, limits.max).astype(np.int32)
 
 
 def _operands(node: Node, tensors: list[Tensor], constants: Mapping[str, CodedArray], name: str) -> None:
@@ -179,7 +193,7 @@ def _operands(node: Node, tensors: list[Tensor], constants: Mapping[str, CodedAr
         data, known = floats_of(tensor, name), constants.get(tensor.name)
         whole = known is not None and known.axis is None and known.values.dtype == np.int8
         step = np.float32(known.scale) if known is not None and whole else np.abs(data).max() / LARGEST
-        codes = np.clip(_codes(data, np.asarray(step)), -LARGEST, LARGEST).astype(np.int8)
+        codes = np.clip(nearest(data, np.asarray(step)), -LARGEST, LARGEST).astype(np.int8)
         tensors[place] = replace(tensor, dtype="int8", data=codes, quantization=_of(np.float32(step)))
 
 
@@ -196,7 +210,7 @@ def floats_of(tensor: Tensor, name: str) -> Single:
     return data
 
 
-def _codes(values: Single, steps: Single) -> Single:
+def nearest(values: Single, steps: Single) -> Single:
     """value / step rounded, ties away from zero; 0 where the step is 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(steps == 0, np.float32(0), values / steps)

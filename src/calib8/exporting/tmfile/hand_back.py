@@ -22,13 +22,18 @@ def own_scales(graph: Graph) -> dict[int, str]:
     return {place: graph.tensors[place].name for place in range(len(graph.tensors)) if is_live(graph, place)}
 
 
-def scale_sources(graph: Graph) -> dict[int, str]:
+def scale_sources(graph: Graph, *, slices: bool = True) -> dict[int, str]:
     """The name of the tensor whose scale an input or computed tensor takes, by place.
 
     From the last tensor to the first: what ``HANDS_BACK`` computes gives its scale to what it reads, if that
     has fewer than two readers, and so on back from there.
+
+    Args:
+        graph: a float one.
+        slices: Slice does so too, and then takes the scale of what it reads; the tool's search of EQ leaves
+            that out.
     """
-    return _Pass(graph).run()
+    return _Pass(graph, slices).run()
 
 
 def is_live(graph: Graph, place: int) -> bool:
@@ -39,8 +44,8 @@ def is_live(graph: Graph, place: int) -> bool:
 class _Pass:
     """Walks back over the tensors, which the tool knows by their names."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, slices: bool) -> None:
+        self.graph, self.slices = graph, slices
         self.sources = {tensor.name: tensor.name for tensor in graph.tensors}
         read = (graph.tensors[place].name for node in graph.nodes for place in node.inputs)
         self.readers = Counter(read)
@@ -55,12 +60,12 @@ class _Pass:
             if name in self.done:
                 continue
             node = self.producer[place]
-            if node.op == "Slice" or hands_back(node):
+            if (node.op == "Slice" and self.slices) or hands_back(node):
                 self.hand(name, node.inputs[0])
             self.done.add(name)
         found = {place: self.sources[self.graph.tensors[place].name] for place in places}
         for node in self.graph.nodes:
-            if node.op == "Slice":
+            if node.op == "Slice" and self.slices:
                 found[node.outputs[0]] = found[node.inputs[0]]
         return found
 
