@@ -11,6 +11,8 @@ from typer.testing import CliRunner, Result
 from calib8.cli import app
 from calib8.errors import TableError, UnsupportedModelError
 from calib8.exporting.tmfile.codes_uint8 import in_uint8
+from calib8.exporting.tmfile.kl_uint8 import in_bins, kl_range
+from calib8.table import Range
 from calib8.tmfile.graph import Tensor
 from calib8.tmfile.read import read_tmfile
 from calib8.tmfile.write import write_tmfile
@@ -127,11 +129,64 @@ def test_the_command_by_aciq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {point for _, point in table.values()} == {"127"}
 
 
+KL_OF_THE_TOOL = """\
+images 0.003661 0
+11 0.006607 0
+13 0.012504 0
+15 0.024647 0
+17 0.024832 0
+19 0.024832 0
+20 0.122857 162
+21 0.044754 0
+output 0.045445 148
+"""
+"""The table that quant_tool_uint8 -a 1 writes for mnist on the stored images."""
+
+
+def test_kl_gives_the_table_of_the_tool(
+    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shared_data / "tengine"
+    monkeypatch.chdir(tmp_path)
+    given = ("-m", folder / "mnist_fp32.tmfile", "-i", folder / "images", "-g", "1,28,28", "-w", "0,0,0")
+    scale = ",".join(["0.003921568"] * 3)
+    result = quant(*given, "-s", scale, "-b", 0, "-a", 1, "--uint8", "-o", "q.tmfile")
+    assert result.exit_code == 0, result.output
+    assert Path("table_kl.scale").read_text() == KL_OF_THE_TOOL
+
+
+@pytest.mark.parametrize("limits", [(-0.7, 3.1), (0.2, 3.0), (-4.0, -1.5)])
+def test_values_lie_in_bins_from_the_smallest_to_the_largest(limits: tuple[float, float]) -> None:
+    low, high = map(np.float32, limits)
+    values = np.random.default_rng(5).uniform(low, high, 500).astype(np.float32)
+    values[:3] = low, high, 0.0
+    width = (high - low) / np.float32(2047)
+    expected = np.zeros(2048, np.int64)
+    for value in values:
+        if value != 0:
+            expected[int(value / width + np.float32(int(-low / width)))] += 1
+    np.testing.assert_array_equal(in_bins(values, Range(float(low), float(high))), expected)
+
+
+def test_equal_values_lie_in_the_first_bin() -> None:
+    counts = in_bins(np.float32([2.0, 0.0, 2.0]), Range(2.0, 2.0))
+    assert (counts[0], counts.sum()) == (2, 2)
+
+
+def test_outliers_on_both_sides_are_cut_off() -> None:
+    counts = np.zeros(2048, np.int64)
+    counts[700:1300] = 10_000
+    counts[[1, 2046]] = 1
+    found = kl_range(counts, Range(-10.0, 10.0))
+    step = 20 / 2048
+    assert -10 + 500 * step < found.min <= -10 + 701 * step
+    assert -10 + 1299 * step <= found.max < -10 + 1500 * step
+
+
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (("-a", "1", "-o", "o.tmfile"), ("-a 1", "does not go with --uint8")),
-        (("-a", "4", "-o", "o.tmfile"), ("-a 4", "does not go with --uint8")),
+        (("-a", "4", "-o", "o.tmfile"), ("-a 4", "does not go with --uint8", "has no such algorithm")),
         (("-z", "1", "-o", "o.tmfile"), ("-z 1", "compares layers in int8 alone")),
         (("-o", "o.onnx"), ("--uint8", "is for tmfiles alone")),
     ],

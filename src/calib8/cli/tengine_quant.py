@@ -189,8 +189,7 @@ def _check_request(model: Path, output: Path, run: TengineRun, algorithm: Algori
     else:
         check_written_model(output, f"-o {output}")
     if run.uint8:
-        chosen = (run.algorithm, algorithm.method, algorithm.repair)
-        tengine_tmfile.check_uint8(output, *chosen, run.evaluate)
+        tengine_tmfile.check_uint8(output, run.algorithm, algorithm.repair, run.evaluate)
     if run.images is None and (run.table is None or run.evaluate):
         raise UsageError("-i", "images are missing", "Give a folder of images, or scales with -f and no -z 1")
     if run.evaluate not in (0, 1):

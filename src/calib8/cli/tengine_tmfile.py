@@ -29,9 +29,6 @@ EQUALIZES: Final = "cle"
 ZOOMS: Final = "eq-tengine"
 """Repairs of ONNX models that stand for DFQ and EQ."""
 
-WITH_UINT8: Final = ("minmax", "aciq-tengine")
-"""Methods of uint8 codes."""
-
 
 def check_tmfiles(model: Path, output: Path) -> None:
     """Refuses a tmfile made of something else.
@@ -51,7 +48,7 @@ def check_tmfiles(model: Path, output: Path) -> None:
         raise UsageError(f"-o {output}", problem, cure)
 
 
-def check_uint8(output: Path, algorithm: int, method: str, repair: str, evaluate: int) -> None:
+def check_uint8(output: Path, algorithm: int, repair: str, evaluate: int) -> None:
     """Refuses what uint8 codes are not made with.
 
     Raises:
@@ -63,8 +60,9 @@ def check_uint8(output: Path, algorithm: int, method: str, repair: str, evaluate
         raise UsageError("--uint8", "is for tmfiles alone", "Leave it out, or give a .tmfile with -m and -o")
     if evaluate:
         raise UsageError("-z 1", "compares layers in int8 alone", "Leave it out, or --uint8")
-    if method not in WITH_UINT8 or repair == ZOOMS:
-        raise UsageError(f"-a {algorithm}", "does not go with --uint8", "Use -a 0, -a 2 or -a 3")
+    if repair == ZOOMS:
+        problem = "does not go with --uint8, and quant_tool_uint8 has no such algorithm"
+        raise UsageError(f"-a {algorithm}", problem, "Use -a 0, -a 1, -a 2 or -a 3")
 
 
 def input_specs(model: Path) -> tuple[TensorSpec, ...]:

@@ -15,17 +15,21 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import onnx_ir as ir
 
+from calib8.calibration.choose import refuse_non_finite
 from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.decide import Wish, check_wish, decide, needs_bins
 from calib8.calibration.everywhere import gathered
-from calib8.calibration.gather import Gathering
+from calib8.calibration.gather import Gathered, Gathering
 from calib8.data.reading import Reading
+from calib8.data.samples import Dataset
 from calib8.errors import NoFormError, TableError, UnsupportedModelError
 from calib8.exporting.tmfile.codes import NO_STEPS, Coded, Single, in_codes
 from calib8.exporting.tmfile.codes_uint8 import in_uint8
 from calib8.exporting.tmfile.dfq import Equalized, equalized
 from calib8.exporting.tmfile.eq import MOST_SAMPLES, deaf, searched_scales
+from calib8.exporting.tmfile.kl_uint8 import counted, kl_range
 from calib8.exporting.tmfile.scales import scale_texts, uint8_texts
 from calib8.files import check_file
 from calib8.formats import tengine
@@ -34,7 +38,7 @@ from calib8.model.graph import graph_inputs
 from calib8.number_texts import count
 from calib8.progress import Progress
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec
-from calib8.table import CalibrationTable
+from calib8.table import CalibrationTable, Range
 from calib8.tmfile.graph import Graph
 from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.read import read_tmfile
@@ -42,6 +46,9 @@ from calib8.tmfile.sizes import with_sizes
 
 SYMMETRIC: Final = frozenset({"aciq-tengine"})
 """Methods whose uint8 codes lie around 0 whatever was seen."""
+
+KL: Final = "entropy-tengine"
+"""Method whose uint8 codes have bins of their own."""
 
 Codes = dict[str, tuple[str, int]]
 """Tensor → scale as a table has it, and zero point."""
@@ -124,11 +131,15 @@ def _seen_codes(
 ) -> tuple[Codes, int]:
     """Codes by the ranges of all tensors, and the number of samples seen."""
     (name, graph), symmetric = named, wanted.method in SYMMETRIC
+    if wanted.uint8 and wanted.method == KL:
+        ranges, samples = _kl_ranges(named, reading, progress)
+        return uint8_texts(graph, ranges, name), samples
     spec = UINT8 if wanted.uint8 and not symmetric else INT8_SYMMETRIC
     table, samples = _calibrated(named, reading, wanted.method, spec, progress)
+    ranges = {tensor: entry.range for tensor, entry in table.entries.items()}
     if wanted.uint8:
-        return uint8_texts(graph, table, name, symmetric=symmetric), samples
-    return {tensor: (text, 0) for tensor, text in scale_texts(graph, table, name).items()}, samples
+        return uint8_texts(graph, ranges, name, symmetric=symmetric), samples
+    return {tensor: (text, 0) for tensor, text in scale_texts(graph, ranges, name).items()}, samples
 
 
 def _in_codes(
@@ -273,15 +284,33 @@ def _calibrated(
     """Ranges of every tensor that is an input or computed."""
     wish = Wish(method)
     check_wish(wish)
-    name, graph = named
-    model = float_model(graph, name)
-    dataset = reading.opened(graph_inputs(model))
-    tensors = tuple(dict.fromkeys(tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")))
-    how = Gathering(reading.batch, reading.threads, bins=needs_bins(wish, {}))
-    found = gathered(model, tensors, dataset, how, progress)
+    model, dataset, found = _seen(named, reading, progress, bins=needs_bins(wish, {}))
     counts = count_again(
         method, model, found.statistics, dataset, batch=reading.batch, threads=reading.threads,
         progress=progress, without={},
     )  # fmt: skip
     table = decide(found.statistics, found.averages, spec, wish, {}, counts, threads=reading.threads)
     return table, dataset.total or 0
+
+
+def _kl_ranges(
+    named: tuple[str, Graph], reading: Reading, progress: Progress
+) -> tuple[dict[str, Range], int]:
+    """Likewise, by KL between the smallest and the largest value."""
+    model, dataset, found = _seen(named, reading, progress, bins=False)
+    refuse_non_finite(found.statistics)
+    seen = {tensor: Range(one.minimum, one.maximum) for tensor, one in found.statistics.tensors.items()}
+    counts = counted(model, seen, (sample.inputs for sample in dataset), reading.threads, progress)
+    return {tensor: kl_range(counts[tensor], seen[tensor]) for tensor in seen}, dataset.total or 0
+
+
+def _seen(
+    named: tuple[str, Graph], reading: Reading, progress: Progress, *, bins: bool
+) -> tuple[ir.Model, Dataset, Gathered]:
+    """The float model, the samples, and what they show of every tensor that is an input or computed."""
+    name, graph = named
+    model = float_model(graph, name)
+    dataset = reading.opened(graph_inputs(model))
+    tensors = tuple(dict.fromkeys(tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")))
+    how = Gathering(reading.batch, reading.threads, bins=bins)
+    return model, dataset, gathered(model, tensors, dataset, how, progress)

@@ -17,7 +17,7 @@ import numpy as np
 from calib8.errors import TableError
 from calib8.exporting.tmfile.codes import CodedLayer
 from calib8.qparams import INT8_SYMMETRIC, activation_qparams
-from calib8.table import CalibrationTable, Range
+from calib8.table import Range
 from calib8.tmfile.graph import Graph
 
 LEAST_WITH_DECIMALS: Final = 0.001
@@ -30,12 +30,12 @@ OF_SOFTMAX_UINT8: Final = 1 / 255
 LARGEST_UINT8: Final = np.float32(255)
 
 
-def scale_texts(graph: Graph, table: CalibrationTable, name: str = "model") -> dict[str, str]:
+def scale_texts(graph: Graph, ranges: Mapping[str, Range], name: str = "model") -> dict[str, str]:
     """Name → scale of int8 codes as it stands in the table, of every tensor that is an input or computed.
 
     Args:
         graph: the float model.
-        table: ranges of its tensors, by the names of the file.
+        ranges: of its tensors, by the names of the file.
         name: of the model, for messages.
 
     Raises:
@@ -45,12 +45,12 @@ def scale_texts(graph: Graph, table: CalibrationTable, name: str = "model") -> d
         tensor: scale_text(
             OF_SOFTMAX if found is None else activation_qparams(found.min, found.max, INT8_SYMMETRIC).scale
         )
-        for tensor, found in _ranges(graph, table, name)
+        for tensor, found in _ranges(graph, ranges, name)
     }
 
 
 def uint8_texts(
-    graph: Graph, table: CalibrationTable, name: str = "model", *, symmetric: bool = False
+    graph: Graph, ranges: Mapping[str, Range], name: str = "model", *, symmetric: bool = False
 ) -> dict[str, tuple[str, int]]:
     """Name → scale as it stands in the table, and zero point, of uint8 codes; likewise.
 
@@ -58,7 +58,7 @@ def uint8_texts(
     s = 2 T / 255                                  z = 127            symmetric: ACIQ
     """
     texts: dict[str, tuple[str, int]] = {}
-    for tensor, found in _ranges(graph, table, name):
+    for tensor, found in _ranges(graph, ranges, name):
         if found is None:
             texts[tensor] = scale_text(OF_SOFTMAX_UINT8), 0
             continue
@@ -70,7 +70,7 @@ def uint8_texts(
     return texts
 
 
-def _ranges(graph: Graph, table: CalibrationTable, name: str) -> Iterator[tuple[str, Range | None]]:
+def _ranges(graph: Graph, ranges: Mapping[str, Range], name: str) -> Iterator[tuple[str, Range | None]]:
     """Name and range of every tensor that is an input or computed; None behind a Softmax."""
     softmaxes = {place for node in graph.nodes if node.op == "Softmax" for place in node.outputs}
     for place, tensor in enumerate(graph.tensors):
@@ -79,11 +79,11 @@ def _ranges(graph: Graph, table: CalibrationTable, name: str) -> Iterator[tuple[
         if tensor.name.split() != [tensor.name]:
             problem = f"tensor '{tensor.name}' of {name} has a name with spaces"
             raise TableError("the table of scales", problem, "Rename it in the model")
-        entry = table.entries.get(tensor.name)
-        if entry is None and place not in softmaxes:
+        found = ranges.get(tensor.name)
+        if found is None and place not in softmaxes:
             problem = f"lacks the tensor '{tensor.name}' of {name}"
             raise TableError("the table of scales", problem, "Calibrate the same model again")
-        yield tensor.name, None if entry is None or place in softmaxes else entry.range
+        yield tensor.name, None if place in softmaxes else found
 
 
 def scale_text(scale: float) -> str:
