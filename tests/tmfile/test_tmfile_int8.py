@@ -254,11 +254,11 @@ EQ_OF_THE_TOOL = {
     "conv1.0.weight": "89589880",
     "conv1.2.weight": "8788989069988888",
     "conv1.4.weight": "67888896880969090989987760870759",
-    "dense.0.weight": "696877681898798668786687765879686877877965755776787788895477976677687878787878754676978668566"
-    "77577962157799787798772687786789",
+    "dense.0.weight": "69687768189879866878668776587968687787796575677768778889547797667768878787877875"
+    "467697866856677677577962157799787798772687786789",
     "dense.2.weight": "8768888867",
 }
-"""Zooms that quant_tool_int8 -a 4 gives the channels of mnist on the stored images: n / 20 of 1.3/200 (n + 1)."""
+"""What quant_tool_int8 -a 4 chooses for the channels of mnist on the stored images: n of 1.3/200 (20 n + 1)."""
 
 
 def test_eq_gives_the_zooms_of_the_tool(

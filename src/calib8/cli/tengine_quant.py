@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from calib8.table import CalibrationTable
     from calib8.tensors import TensorSpec
 
-Compared: TypeAlias = "tuple[Path, Path] | tuple[onnx.ModelProto, onnx.ModelProto]"
+Compared: TypeAlias = "tuple[Path, Path] | tuple[onnx.ModelProto, onnx.ModelProto | Path]"
 """The float model, and the one in codes."""
 
 TARGET: Final = "tengine"
@@ -161,12 +161,9 @@ def _made_tmfile(
     shape: tuple[int, ...] | None,
 ) -> tuple[dict[Path, str], Compared]:
     """Writes a tmfile in codes and its side files; the files, and the models to compare."""
-    if run.images is None:
-        found = tengine_tmfile.by_table(terminal, model, run.table or Path(), uint8=run.uint8, shape=shape)
-    else:
-        reading = run.reading.of(str(run.images), preprocess)
-        wanted = tengine_tmfile.asked(algorithm.method, algorithm.repair, run.table, run.uint8, shape)
-        found = tengine_tmfile.calibrated(terminal, model, reading, wanted)
+    reading = None if run.images is None else run.reading.of(str(run.images), preprocess)
+    wanted = tengine_tmfile.asked(algorithm.method, algorithm.repair, run.table, run.uint8, shape)
+    found = tengine_tmfile.made(terminal, model, reading, wanted)
     table = None if run.table else algorithm.file
     contents = tengine_tmfile.side_files(found, table, WEIGHT_FILE, BIAS_FILE)
     tengine_tmfile.save(terminal, model, output, found)
@@ -190,8 +187,10 @@ def _check_request(model: Path, output: Path, run: TengineRun, algorithm: Algori
         check_written_model(output, f"-o {output}")
     if run.uint8:
         tengine_tmfile.check_uint8(output, run.algorithm, algorithm.repair, run.evaluate)
-    if run.images is None and (run.table is None or run.evaluate):
-        raise UsageError("-i", "images are missing", "Give a folder of images, or scales with -f and no -z 1")
+    searched = is_tmfile_name(output) and algorithm.repair == tengine_tmfile.ZOOMS
+    if run.images is None and (run.table is None or run.evaluate or searched):
+        cure = "Give a folder of images, or scales with -f and neither -a 4 nor -z 1"
+        raise UsageError("-i", "images are missing", cure)
     if run.evaluate not in (0, 1):
         raise UsageError(f"-z {run.evaluate}", "is neither 0 nor 1", "Give 1 to see what every layer loses")
     if run.threads is not None and run.threads < 1:
@@ -316,10 +315,11 @@ def _document(
 ) -> dict[str, Any]:
     import json
 
+    done = is_tmfile_name(output) and algorithm.repair != "none"  # beside what the table says
     return {
         "model": str(model),
         "output": str(output),
-        "algorithm": None if run.table else algorithm.title,
+        "algorithm": algorithm.title if run.table is None or done else None,
         "table": None if run.table is None else str(run.table),
         "preprocess": json.loads(preprocess.to_json()),
         "files": [str(path) for path in contents],

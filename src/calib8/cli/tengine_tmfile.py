@@ -86,28 +86,19 @@ def asked(method: str, repair: str, table: Path | None, uint8: bool, shape: tupl
     return Wanted(method, uint8, repair == EQUALIZES, repair == ZOOMS, shape, table)
 
 
-def calibrated(terminal: Terminal, model: Path, reading: Reading, wanted: Wanted) -> TmfileCoded:
-    """The model in codes, by what images show."""
+def made(terminal: Terminal, model: Path, reading: Reading | None, wanted: Wanted) -> TmfileCoded:
+    """The model in codes, by what images show or a table says; without images by a table alone."""
+    from calib8.data.reading import NOTHING_READ
     from calib8.delivery.tmfile import quantized_tmfile
 
     with shown_progress(terminal, "choosing ranges, quantizing") as progress:
-        found = quantized_tmfile(model, reading, wanted, progress)
+        found = quantized_tmfile(model, reading or NOTHING_READ, wanted, progress)
     if wanted.table is None:
         tensors = count(len(found.scales), "tensor")
         terminal.say(f"{count(found.samples, 'sample')} calibrated, scales of {tensors} chosen")
     for note in found.notes:
         terminal.say(note)
     return found
-
-
-def by_table(
-    terminal: Terminal, model: Path, table: Path, *, uint8: bool, shape: tuple[int, ...] | None
-) -> TmfileCoded:
-    """The model in codes, by a table of scales."""
-    from calib8.delivery.tmfile import tmfile_by_table
-
-    with shown_progress(terminal, "quantizing"):
-        return tmfile_by_table(model, table, uint8=uint8, shape=shape)
 
 
 def as_qdq(found: TmfileCoded, output: Path, algorithm: str) -> Compared:

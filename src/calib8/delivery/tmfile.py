@@ -152,7 +152,8 @@ def _in_codes(
     notes: tuple[str, ...] = (),
     steps: Mapping[str, Single] = NO_STEPS,
 ) -> TmfileCoded:
-    scales, points = ({tensor: code[part] for tensor, code in codes.items()} for part in (0, 1))
+    scales = {tensor: text for tensor, (text, _) in codes.items()}
+    points = {tensor: point for tensor, (_, point) in codes.items()}
     numbers = _numbers(scales)
     if uint8:
         made = in_uint8(graph, {tensor: (numbers[tensor], points[tensor]) for tensor in numbers}, name)
@@ -178,8 +179,11 @@ def _searched(
     unheard = deaf(graph)
     if not unheard:
         return found, ()
-    told = f"{', '.join(unheard)}: searched; Tengine's tool gives all their channels the smallest scale, for "
-    return found, (f"{told}its search cannot hear what changes in a 3×3 Convolution of 16 and more channels",)
+    told = (
+        f"{', '.join(unheard)}: searched like the others; Tengine's tool gives all their channels the "
+        "smallest scale, for its kernels compute them with the float weights whatever the search tries"
+    )
+    return found, (told,)
 
 
 def sized(graph: Graph, name: str, shape: tuple[int, ...] | None) -> Graph:

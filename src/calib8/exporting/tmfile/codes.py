@@ -113,13 +113,20 @@ def in_codes(
         tensors[place] = replace(tensors[place], dtype="int8", quantization=_of(scale))
     known = steps, constants
     layers = [_layer(graph, node, tensors, known, name) for node in graph.nodes if node.op in LAYERS]
+    _put_operands(graph, tensors, constants, name)
+    made = replace(graph, tensors=tuple(tensors), made_from=MADE_BY_TENGINE)
+    return Coded(made, tuple(layers))
+
+
+def _put_operands(
+    graph: Graph, tensors: list[Tensor], constants: Mapping[str, CodedArray], name: str
+) -> None:
+    """Slopes, and constants that meet a tensor."""
     for node in graph.nodes:
         if node.op == "PReLU":
             halve(node, tensors, name)
         if node.op in MEETS:
             _operands(node, tensors, constants, name)
-    made = replace(graph, tensors=tuple(tensors), made_from=MADE_BY_TENGINE)
-    return Coded(made, tuple(layers))
 
 
 def refuse_missing(graph: Graph, sources: Mapping[int, str], scales: Mapping[str, float], name: str) -> None:

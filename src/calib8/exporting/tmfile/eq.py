@@ -3,7 +3,7 @@
     zooms    z = 1.3/200 · (n + 1),  n = 0, 20 … 180
     scales   s[c] = z · p[c],  p[c] = max |w[c]| / 127
     float    y = layer(x, w, b)                        x from the float model
-    codes    ŷ = code(layer(x̂, ŵ, b̂))                  x̂ from the layers before, each with its chosen scales
+    codes    ŷ = code(layer(x̂, ŵ, b̂))                  x̂ from the layers before, with the scales chosen
              ŵ = code(w) in steps of s[c], b̂ in steps of p[c] · s_x whatever z is
     cosine   Σ y ŷ / (√Σ y² · √Σ ŷ²), all positions of all samples; Σ y ŷ where the divisor is below 10⁻⁷
     choice   the first z of the largest cosine
@@ -22,7 +22,7 @@ Source: OAID Tengine, quant_tool (``quant_eq.cpp``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -118,16 +118,13 @@ def searched_scales(
     steps = {place: np.float32(scales[source]) for place, source in sources.items()}
     nodes = [node for node in whole.nodes if node.op not in (CONST, INPUT)]
     counter = SampleCounter("choosing scales of weights", len(nodes), progress)
-    some = runs[:MOST_SAMPLES]
-    search = _Search(whole, name, steps, min(threads, AT_ONCE), some)
-    readers = Counter(place for node in nodes for place in node.inputs)
+    search = _Search(whole, name, steps, min(threads, AT_ONCE), runs[:MOST_SAMPLES])
     found: dict[str, Single] = {}
     for node in nodes:
         chosen = search.node(node)
         if chosen is not None:
             found[whole.tensors[node.inputs[1]].name] = chosen
-        readers.subtract(node.inputs)
-        search.forget(place for place in (*node.inputs, *node.outputs) if readers[place] <= 0)
+        search.forget(node)
         counter(1)
     return found
 
@@ -146,15 +143,18 @@ class _Search:
         """Begins with the inputs of the model."""
         self.graph, self.name, self.steps = graph, name, steps
         self.threads, self.samples = threads, range(len(runs))
+        self.readers = Counter(place for node in graph.nodes for place in node.inputs)
         self.values: dict[int, list[Value]] = {}
         for place in graph.input_tensors():
             arrays = [np.asarray(feeds[place], np.float32) for feeds in runs]
             self.values[place] = [Value(array, _codes(array, steps[place])) for array in arrays]
 
-    def forget(self, places: Iterable[int]) -> None:
-        """Drops values that nothing reads any more."""
-        for place in places:
-            self.values.pop(place, None)
+    def forget(self, node: Node) -> None:
+        """Drops values that nothing behind a node reads."""
+        self.readers.subtract(node.inputs)
+        for place in (*node.inputs, *node.outputs):
+            if self.readers[place] <= 0:
+                self.values.pop(place, None)
 
     def node(self, node: Node) -> Single | None:
         """Computes the outputs of a node; the scales of its weights, where they are searched."""
@@ -168,7 +168,8 @@ class _Search:
         together = node.op == "FullyConnected" and len(self.samples) == 1
         zooms = ZOOMS[_best(np.concatenate(sums, axis=2), together=together)]
         self.keep(node, floats, alone(self.graph, node, self.name, weights.at(zooms[:, None])))
-        return zooms * weights.plain
+        scales: Single = zooms * weights.plain
+        return scales
 
     def sums(self, node: Node, weights: _Weights, zooms: Single, floats: list[list[Single]]) -> Doubles:
         """What ``_sums`` gives of all samples, for some zooms."""
@@ -177,7 +178,8 @@ class _Search:
         found = self.each(
             lambda sample: _sums(floats[sample][0], wide.run(self.coded(wide, sample))[0], step)
         )
-        return np.sum(found, axis=0)
+        total: Doubles = np.sum(found, axis=0)
+        return total
 
     def floats(self, ready: Alone, sample: int) -> list[Single]:
         """What a node reads in the float model."""
@@ -255,7 +257,8 @@ def _sums(floats: Single, outputs: Single, step: np.float32) -> Doubles:
     squares = np.sum(y * y, axis=2, dtype=np.float64)
     products = np.sum(y * coded, axis=2, dtype=np.float64)
     coded *= coded
-    return np.stack(np.broadcast_arrays(squares, np.sum(coded, axis=2, dtype=np.float64), products))
+    lengths = np.sum(coded, axis=2, dtype=np.float64)
+    return np.stack([np.broadcast_to(squares, lengths.shape), lengths, products])
 
 
 def _best(sums: Doubles, *, together: bool) -> npt.NDArray[np.int64]:
@@ -270,7 +273,7 @@ def _best(sums: Doubles, *, together: bool) -> npt.NDArray[np.int64]:
     lengths = np.sqrt(sums[0]) * np.sqrt(sums[1])
     short = lengths < SMALLEST_LENGTH
     cosines = np.where(short, sums[2], sums[2] / np.where(short, 1.0, lengths))
-    return np.argmax(cosines, axis=1)
+    return np.asarray(np.argmax(cosines, axis=1), np.int64)
 
 
 def _codes(values: Single, step: np.float32) -> Codes:
@@ -282,4 +285,5 @@ def _rounded(values: Single, step: np.float32) -> Single:
     values /= step
     values += np.copysign(BELOW_HALF, values)
     np.trunc(values, out=values)
-    return np.clip(values, -LARGEST, LARGEST, out=values)
+    np.clip(values, -LARGEST, LARGEST, out=values)
+    return values

@@ -69,10 +69,10 @@ def in_bins(values: npt.NDArray[Any], seen: Range) -> Bins:
     some = values[values != 0].astype(np.float32, copy=False)
     width = (np.float32(seen.max) - np.float32(seen.min)) / np.float32(BINS - 1)
     if not width:
-        return np.bincount(np.zeros(some.size, np.int64), minlength=BINS)
+        return np.bincount(np.zeros(some.size, np.int64), minlength=BINS).astype(np.int64)
     start = np.float32(int(np.float32(-seen.min) / width))
     places = np.clip(np.trunc(some / width + start), 0, BINS - 1)
-    return np.bincount(places.astype(np.int64), minlength=BINS)
+    return np.bincount(places.astype(np.int64), minlength=BINS).astype(np.int64)
 
 
 def kl_range(counts: Bins, seen: Range) -> Range:
