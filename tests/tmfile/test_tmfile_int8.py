@@ -258,7 +258,7 @@ EQ_OF_THE_TOOL = {
     "467697866856677677577962157799787798772687786789",
     "dense.2.weight": "8768888867",
 }
-"""What quant_tool_int8 -a 4 chooses for the channels of mnist on the stored images: n of 1.3/200 (20 n + 1)."""
+"""What quant_tool_int8 -a 4 chooses for channels of mnist on the stored images: n of 1.3/200 (20 n + 1)."""
 
 
 def test_eq_gives_the_zooms_of_the_tool(
