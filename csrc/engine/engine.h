@@ -66,6 +66,8 @@ class Engine {
   const char* origin(int64_t step) const { return steps_[static_cast<size_t>(step)].origin; }
   // Whether the threads share a step.
   bool shared(int64_t step) const { return steps_[static_cast<size_t>(step)].shared; }
+  // Whether its kernel may add two products in 16 bits (pair_sums.h).
+  bool pair_sums(int64_t step) const { return steps_[static_cast<size_t>(step)].pair_sums_fit; }
   // The lowest number of a port that a step writes: inputs come before it.
   int64_t first_written_port() const { return first_written_port_; }
   // Memory that each thread of a run needs beside the arena.
