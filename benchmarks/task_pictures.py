@@ -5,6 +5,7 @@
     words        lines of words on photographs
     lines        4 to 7 letters and digits on a bright ground, gray, 160×64 pixels
     texts        one line of words, colours on a ground of colour, 320×48 pixels
+    labels       one line of 4 to 8 lower-case letters and digits, gray, 128×32 pixels
     faces        squares around the faces that a detector finds, shifted and mirrored until they are enough
 
 What is calibrated with comes from DATA/imagenet/calib, what is judged with from DATA/imagenet/eval and
@@ -30,6 +31,9 @@ MOSAICS_OF_100: Final = 70
 SIGNS: Final = string.ascii_letters + string.digits
 LINE: Final = (160, 64)
 TEXT: Final = (320, 48)
+LABEL: Final = (128, 32)
+LABEL_SIGNS: Final = string.digits + string.ascii_lowercase
+MOST_SIGNS: Final = 8
 WORDS: Final = (
     "water",
     "bread",
@@ -197,6 +201,30 @@ def texts(files: Sequence[Path], count: int, random: np.random.Generator) -> Ite
         red, green, blue = (int(part) for part in ink)
         ImageDraw.Draw(picture).text(place, said, (red, green, blue), ImageFont.load_default(size))
         yield picture
+
+
+def labels(files: Sequence[Path], count: int, random: np.random.Generator) -> Iterator[Image.Image]:
+    """Gray lines of letters and digits; the photographs are not used."""
+    del files
+    for _ in range(count):
+        yield label(random)[1]
+
+
+def label(random: np.random.Generator) -> tuple[str, Image.Image]:
+    """A line and what it says: dark on bright or bright on dark, with noise, as large as fits."""
+    said = "".join(random.choice(list(LABEL_SIGNS), random.integers(4, MOST_SIGNS + 1)))
+    ground, ink = random.uniform(150, 255), random.uniform(0, 90)
+    if random.random() < 0.5:
+        ground, ink = ink, ground
+    noisy = ground + random.normal(0, random.uniform(2, 20), LABEL[::-1])
+    picture = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+    size = int(random.integers(18, 27))
+    while ImageFont.load_default(size).getlength(said) > LABEL[0] - 6:
+        size -= 1
+    free = LABEL[0] - ImageFont.load_default(size).getlength(said)
+    place = (random.uniform(2, free - 2), random.uniform(-2, LABEL[1] - 1.25 * size))
+    ImageDraw.Draw(picture).text(place, said, int(ink), ImageFont.load_default(size))
+    return said, picture
 
 
 def faces(

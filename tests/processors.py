@@ -1,12 +1,14 @@
 """Processors, what they have, and what runs on them: choices are tested for each of them on any machine.
 
 As a script it prints those that this one can stand for, one for each choice but its own, a line each, as
-CALIB8_CPU takes them: ``NAME FEATURE …``.
+CALIB8_CPU takes them: ``NAME FEATURE …``. With ``--sets`` it prints the sets that none of them, nor this one,
+takes by itself, which CALIB8_ISA has to ask for.
 """
 
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -102,16 +104,31 @@ PROCESSORS: Final[tuple[Processor, ...]] = {
 """Those of this architecture."""
 
 
-def _main() -> None:
+def _stood_for() -> list[Processor]:
+    """Processors with fewer sets than this one, one for each choice."""
     from calib8 import _core
 
     here = set(_core.processor_features())
     seen = {(tuple(_core.engine.available_isas()), tuple(_core.available_isas()))}
+    found = []
     for processor in PROCESSORS:
         sets = processor.engine, processor.counting
         if here.issuperset(processor.features) and sets not in seen:
-            print(processor.name, processor.cpuinfo)
+            found.append(processor)
             seen.add(sets)
+    return found
+
+
+def _main() -> None:
+    from calib8 import _core
+
+    processors, [own, *others] = _stood_for(), _core.engine.available_isas()
+    if sys.argv[1:] == ["--sets"]:
+        taken = {own, *(processor.engine[0] for processor in processors)}
+        print(*(name for name in others if name not in taken))
+        return
+    for processor in processors:
+        print(processor.name, processor.cpuinfo)
 
 
 if __name__ == "__main__":

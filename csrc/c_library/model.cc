@@ -96,6 +96,10 @@ Model::Model(plan::Content content, const char* isa, int threads, bool pin)
   if (static_cast<int64_t>(plan_.inputs.size()) > engine_->first_written_port()) {
     refuse("the plan is broken: a step writes into an input");
   }
+  for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+    if (engine_->fills(plan_.inputs.size() + i)) continue;
+    refuse("the plan is broken: no step fills the output " + plan_.outputs[i].name);
+  }
   plan_.description.steps = {};  // decoded; the rows are not needed any more
   contexts_ = std::make_unique<engine::ContextStore>(*engine_);
 }

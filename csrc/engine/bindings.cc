@@ -115,6 +115,18 @@ class Session {
     return steps;
   }
 
+  std::vector<bool> pair_sums() const {
+    std::vector<bool> steps;
+    for (int64_t step = 0; step < count_; ++step) steps.push_back(engine_->pair_sums(step));
+    return steps;
+  }
+
+  std::vector<bool> filled() const {
+    std::vector<bool> ports;
+    for (size_t port = 0; port < port_bytes_.size(); ++port) ports.push_back(engine_->fills(port));
+    return ports;
+  }
+
   ContextStore& contexts() { return *contexts_; }
 
   // The memory of all ports, in their order.
@@ -294,6 +306,8 @@ void bind(nb::module_& m) {
       .def_prop_ro("contexts", [](Session& self) { return self.contexts().count(); })
       .def_prop_ro("origins", &Session::origins)
       .def_prop_ro("shared", &Session::shared)
+      .def_prop_ro("pair_sums", &Session::pair_sums)
+      .def_prop_ro("filled", &Session::filled)
       .def(
           "run",
           [](Session& self, Lent& lent, int64_t first, int64_t last, const std::vector<ReadOnly>& inputs,

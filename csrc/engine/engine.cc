@@ -115,6 +115,7 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
   }
   check_memory(scratch_bytes_);
   first_written_port_ = limits.first_written();
+  for (size_t i = 0; i < description.port_bytes.size(); ++i) filled_.push_back(limits.filled(i));
 }
 
 std::unique_ptr<Context> Engine::new_context() const {

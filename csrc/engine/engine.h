@@ -66,8 +66,13 @@ class Engine {
   const char* origin(int64_t step) const { return steps_[static_cast<size_t>(step)].origin; }
   // Whether the threads share a step.
   bool shared(int64_t step) const { return steps_[static_cast<size_t>(step)].shared; }
+  // Whether its kernel may add two products in 16 bits (pair_sums.h).
+  bool pair_sums(int64_t step) const { return steps_[static_cast<size_t>(step)].pair_sums_fit; }
   // The lowest number of a port that a step writes: inputs come before it.
   int64_t first_written_port() const { return first_written_port_; }
+  // Whether the steps write as much into a port as it has bytes: of an output, else, what was in the memory
+  // before would be told. Those that something else fills are the caller's business.
+  bool fills(size_t port) const { return filled_[port]; }
   // Memory that each thread of a run needs beside the arena.
   int64_t scratch_bytes() const { return scratch_bytes_; }
   std::unique_ptr<Context> new_context() const;
@@ -93,6 +98,7 @@ class Engine {
 
   const Isa& isa_;
   std::vector<Decoded> steps_;
+  std::vector<bool> filled_;  // port by port
   const uint8_t* constants_;
   int64_t arena_bytes_, scratch_bytes_ = 0, first_written_port_ = 0;
   SpinPool pool_;

@@ -29,6 +29,8 @@ Extent& Extent::moved(int64_t to_low, int64_t to_high) {
   return *this;
 }
 
+Extent& Extent::runs(int64_t bytes) { return along(bytes, 1); }
+
 void check_memory(int64_t bytes) {
   const int64_t most = platform::machine_bytes();
   if (bytes <= most) return;
@@ -44,11 +46,15 @@ Extent extent_of(const View& view) {
 
 Limits::Limits(const Description& description)
     : constants_(description.constants),
-      bytes_{description.arena_bytes, description.constant_bytes - kSlack} {  // counted in their size
+      bytes_{description.arena_bytes, description.constant_bytes - kSlack},  // counted in their size
+      written_(description.port_bytes.size()) {
   require(reinterpret_cast<uintptr_t>(constants_) % 64 == 0, "constants are not aligned to 64 bytes");
   bytes_.insert(bytes_.end(), description.port_bytes.begin(), description.port_bytes.end());
   for (const int64_t bytes : bytes_) require(bytes >= 0, "a buffer of negative size");
   check_memory(description.arena_bytes);
+  __int128 of_the_caller = 0;
+  for (const int64_t bytes : description.port_bytes) of_the_caller += bytes;
+  check_memory(static_cast<int64_t>(std::min<__int128>(of_the_caller, INT64_MAX)));
 }
 
 int64_t Limits::bytes_of(int64_t buffer) const {
@@ -78,7 +84,9 @@ void Limits::writes(int64_t buffer, int64_t offset, const Extent& extent, int64_
   check(buffer, offset, extent, item);
   require(buffer != kConstants, "a step writes among the constants");
   require(extent.count <= extent.high - extent.low + 1, "a step writes an element twice");
-  if (buffer >= kFirstPort) first_written_ = std::min(first_written_, buffer - kFirstPort);
+  if (buffer < kFirstPort) return;
+  first_written_ = std::min(first_written_, buffer - kFirstPort);
+  written_[static_cast<size_t>(buffer - kFirstPort)] += extent.count * item;
 }
 
 void Limits::reads(const View& view, int64_t item) const {

@@ -20,6 +20,8 @@ class Extent {
   // `size` indices, `stride` apart. Throws std::invalid_argument for sizes below 1 and for absurd ones.
   Extent& along(int64_t size, int64_t stride);
   Extent& moved(int64_t low, int64_t high);
+  // Bytes become runs of so many: a run of codes, or an element where strides are in bytes.
+  Extent& runs(int64_t bytes);
 
   __int128 low = 0, high = 0;
   __int128 count = 1;
@@ -46,6 +48,8 @@ class Limits {
 
   // The lowest number of a port that is written.
   int64_t first_written() const { return first_written_; }
+  // Whether as much was written into a port as it has bytes.
+  bool filled(size_t port) const { return written_[port] >= bytes_[kFirstPort + port]; }
 
  private:
   int64_t bytes_of(int64_t buffer) const;
@@ -53,7 +57,8 @@ class Limits {
   const void* array(int64_t offset, int64_t count, int64_t item) const;
 
   const uint8_t* constants_;
-  std::vector<int64_t> bytes_;  // of the arena, the constants and the ports
+  std::vector<int64_t> bytes_;     // of the arena, the constants and the ports
+  std::vector<__int128> written_;  // into the ports
   int64_t first_written_ = INT64_MAX;
 };
 

@@ -185,7 +185,7 @@ def photographs(data: Path) -> None:
             Image.new("RGB", (40, 30), (gray, gray, gray)).save(data / folder / f"{number}.png")
 
 
-@pytest.mark.parametrize("kind", ["scenes", "characters", "words", "lines"])
+@pytest.mark.parametrize("kind", ["scenes", "characters", "words", "lines", "labels"])
 def test_pictures_are_always_the_same(kind: str, tmp_path: Path) -> None:
     photographs(tmp_path)
     files = task_pictures.sources(tmp_path)["judged"]
@@ -245,7 +245,7 @@ def test_another_file_under_the_name_is_refused(tmp_path: Path, monkeypatch: pyt
 
 def test_every_network_has_a_source_and_pictures() -> None:
     for name, network in task_networks.NETWORKS.items():
-        assert name in task_archives.SOURCES or name in ("yolov5s", "resnet20_leaky")
+        assert name in task_archives.SOURCES or name in ("yolov5s", "resnet20_leaky", "bilstm")
         assert network.pictures in (*task_networks.SEEDS, *task_networks.ARRAYS, "cifar10")
     kinds = [(network.pictures, network.judged) for network in task_networks.NETWORKS.values()]
     assert len(dict(kinds)) == len(set(kinds))  # all of the pictures are judged, whoever asks
@@ -268,3 +268,28 @@ def test_every_relu_of_resnet20_becomes_leaky(tmp_path: Path) -> None:
     [found] = run(model, input=pictures)
     with torch.no_grad():
         np.testing.assert_allclose(found, network(torch.from_numpy(pictures)), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter
+def test_the_recogniser_reads_both_ways_twice(tmp_path: Path) -> None:
+    torch = needed("torch")
+    from task_recogniser import Recogniser, lines_with_signs, recogniser, trained
+
+    recogniser(tmp_path / "lines.onnx", steps=1, count=4)
+    model = onnx.load(tmp_path / "lines.onnx")
+    layers = [node for node in model.graph.node if node.op_type == "LSTM"]
+    directions = [each.s for node in layers for each in node.attribute if each.name == "direction"]
+    assert directions == [b"bidirectional"] * 2
+    [logits] = run(model, line=np.zeros((3, 1, 32, 128), np.float32))
+    assert logits.shape == (3, 32, 37)
+
+    random = np.random.default_rng(3)
+    lines, signs, lengths = lines_with_signs(4, random)
+    torch.manual_seed(0)
+    plain = Recogniser()
+    before = [each.detach().clone() for each in plain.parameters()]
+    after = list(trained(plain, (lines, signs, lengths), 2, random).parameters())
+    for old, new in zip(before, after, strict=True):
+        assert torch.isfinite(new).all() and not torch.equal(old, new)
+    assert all(4 <= count <= 8 and np.all(row[:count] > 0) and not row[count:].any()
+               for row, count in zip(signs, lengths, strict=True))  # fmt: skip

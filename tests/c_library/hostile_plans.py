@@ -86,6 +86,17 @@ def with_header(content: bytes, rng: Rng) -> bytes:
     return joined(version, [json.dumps(header).encode("ascii"), *parts[1:]])
 
 
+def with_shape(content: bytes, rng: Rng) -> bytes:
+    """A size of an input or an output changed."""
+    version, parts = parts_of(content)
+    header = json.loads(parts[0])
+    ports = [port for port in (*header["inputs"], *header["outputs"]) if port["shape"]]
+    shape = ports[rng.integers(len(ports))]["shape"] if ports else [1]
+    place = int(rng.integers(len(shape)))
+    shape[place] = int(rng.choice([shape[place] + 1, max(shape[place] - 1, 1), 2 * shape[place], 1 << 31]))
+    return joined(version, [json.dumps(header).encode("ascii"), *parts[1:]])
+
+
 def with_text(content: bytes, rng: Rng) -> bytes:
     """Bytes of the header's text replaced, put in or cut off."""
     version, parts = parts_of(content)
@@ -140,7 +151,7 @@ def unsealed(content: bytes, rng: Rng) -> bytes:
 
 
 CHANGES: Final[tuple[Callable[[bytes, Rng], bytes], ...]] = (
-    *(with_header, with_header, with_text, with_sizes, with_parts, unsealed),
+    *(with_header, with_header, with_shape, with_text, with_sizes, with_parts, unsealed),
 )
 
 

@@ -5,6 +5,7 @@ Slow, for the whole engine is compiled once more: ``scripts/check-full`` runs it
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -15,12 +16,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from c_programs import ROOT, command, compilers, flags
-from hostile_plans import write_hostile
+from hostile_plans import joined, parts_of, write_hostile
 
 import calib8
 from calib8 import InferenceSession
 from calib8.demo import CALIBRATION_PATH, MODEL_PATH, PIXEL_MEAN, PIXEL_SCALE
 from calib8.engine.plan_file import load_plan
+from calib8.errors import ModelError
 from calib8.session.ports import Array
 from stream_nets import quantized
 
@@ -156,6 +158,25 @@ def test_codes_and_texts(programs: Programs, examples: list[Path], tmp_path: Pat
     for name in ("Conv_tflite", "chain", "Quantize_onnx"):
         [plan] = [path for path in examples if path.stem == name]
         command(programs["library_check"], "codes", plan, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [(1, "no step fills the output y"), (1 << 30, "bytes of memory, this machine has")],
+)
+def test_a_larger_output_than_is_written(
+    rows: int, told: str, prefix: Path, examples: list[Path], tmp_path: Path
+) -> None:
+    [plan] = [path for path in examples if path.stem == "Conv_tflite"]
+    version, [text, *others] = parts_of(plan.read_bytes())
+    header = json.loads(text)
+    header["outputs"][0]["shape"][0] += rows
+    (tmp_path / "larger.c8").write_bytes(joined(version, [json.dumps(header).encode("ascii"), *others]))
+    run = [str(prefix / "bin" / "calib8-run"), str(tmp_path / "larger.c8")]
+    result = subprocess.run(run, capture_output=True, text=True)
+    assert result.returncode == 1 and told in result.stderr, result
+    with pytest.raises(ModelError, match=told):
+        InferenceSession(tmp_path / "larger.c8")
 
 
 def test_parts_in_float_are_named(programs: Programs, examples: list[Path]) -> None:

@@ -14,7 +14,9 @@ from conv_cases import pointwise, random_connected, random_conv, with_tail
 from generated import SEEDS
 from test_wide import WIDTHS, checked
 
-from bits import assert_same_bits
+from bits import ISAS, assert_same_bits
+from calib8.engine.compile import compile_program
+from calib8.engine.run import Engine
 from calib8.program import instructions as op
 from calib8.program import rules
 from calib8.program.program import Program
@@ -92,3 +94,17 @@ def test_one_pair_at_the_limit(pair: tuple[int, int], place: int, rows: int) -> 
     weight = rng.integers(-3, 4, (40, 1, 1, 8))
     weight[17, 0, 0, place : place + 2] = pair
     assert_same_bits(to_the_unit(with_weights(program, weight)), full(program))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(("largest", "fit"), [((64, 64), True), ((127, 1), True), ((64, 65), False)])
+def test_a_layer_whose_pairs_fit_is_run_in_16_bits_by_avx2(
+    isa: str, largest: tuple[int, int], fit: bool
+) -> None:
+    """Both ways give the same codes, so that no other test sees which of them ran."""
+    weight = np.ones((40, 1, 1, 8))
+    weight[17, 0, 0, 2:4] = largest
+    program = with_weights(pointwise(np.random.default_rng(95), "onnx", 9, 9, 8, 40), weight)
+    engine = Engine(compile_program(program), isa=isa)
+    chosen = dict(zip((row.opcode for row in engine.plan.rows), engine._native.pair_sums, strict=True))
+    assert chosen["conv"] == (fit and isa == "avx2")

@@ -41,7 +41,7 @@ void check_step(const Copy& step, Limits& limits) {
     source.moved(*low, *high);
   }
   limits.reads_exactly(step.source_buffer, step.source_offset, source.moved(0, step.run - 1));
-  limits.writes(step.target_buffer, step.target_offset, target.moved(0, step.run - 1));
+  limits.writes(step.target_buffer, step.target_offset, target.runs(step.run));
 }
 
 void check_step(const Quantize& step, Limits& limits) {
@@ -67,7 +67,7 @@ void check_step(const Dequantize& step, Limits& limits) {
   limits.reads_exactly(step.source_buffer, step.source_offset,
                        box(step.sizes, step.source_strides).moved(0, item - 1));
   limits.reads_exactly(kConstants, step.scales, box(step.sizes, step.scale_strides).moved(0, 3));
-  limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).moved(0, 3));
+  limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).runs(4));
 }
 
 }  // namespace calib8::engine

@@ -194,7 +194,7 @@ void check_step(const ResizeToFloat& step, Limits& limits) {
           "elements that are not aligned");
   Extent written;
   written.along(step.input.images, step.image_stride).along(step.input.channels, step.channel_stride);
-  written.along(step.rows, step.row_stride).along(step.columns, 4).moved(0, 3);
+  written.along(step.rows, step.row_stride).along(step.columns, 4).runs(4);
   limits.writes(step.target_buffer, step.target_offset, written);
   check_neighbours(step, limits, step.rows, step.columns);
 }

@@ -100,7 +100,7 @@ void check_step(const WideQuantize& step, Limits& limits) {
   check_zero(step.zero_point, 2);
   limits.reads_exactly(step.source_buffer, step.source_offset,
                        box(step.sizes, step.source_strides).moved(0, 3));
-  limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).moved(0, 1));
+  limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).runs(2));
 }
 
 void check_step(const WideDequantize& step, Limits& limits) {
@@ -109,7 +109,7 @@ void check_step(const WideDequantize& step, Limits& limits) {
   check_zero(step.zero_point, 2);
   limits.reads_exactly(step.source_buffer, step.source_offset,
                        box(step.sizes, step.source_strides).moved(0, 1));
-  limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).moved(0, 3));
+  limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).runs(4));
 }
 
 void check_step(const WideConv& step, Limits& limits) {

@@ -61,6 +61,14 @@ class Engine:
         """
 
     @property
+    def pair_sums(self) -> list[bool]:
+        """Of every step: whether its kernel adds two products in 16 bits; only AVX2 has such kernels."""
+
+    @property
+    def filled(self) -> list[bool]:
+        """Of every port: whether the steps write as many bytes into it as it has."""
+
+    @property
     def contexts(self) -> int:
         """How many there are: as many as runs were under way at the same time."""
 

@@ -84,6 +84,7 @@ class Engine:
             threads,
             pin,
         )
+        _check_outputs(plan, self._native.filled)
         self._float_runner = float_runner
         self._results = [(port.shape, np.dtype(port.dtype)) for port in plan.outputs]
         self.isa: str = self._native.isa
@@ -158,6 +159,15 @@ class Engine:
         values = [_raw(_tensor(part, arena, ports), part.shift) for _, part in call.inputs]
         for (_, part), value in zip(call.outputs, self._float_runner(call, values), strict=True):
             _tensor(part, arena, ports)[...] = _stored(value, part.shift)
+
+
+def _check_outputs(plan: Plan, filled: Sequence[bool]) -> None:
+    """What neither a step nor a Float call writes would hold what was in the memory before."""
+    called = {stored.buffer for call in plan.floats for _, stored in call.outputs}  # whole ports
+    first = FIRST_PORT + len(plan.inputs)
+    for number, port in enumerate(plan.outputs):
+        if not filled[len(plan.inputs) + number] and first + number not in called:
+            raise ValueError(f"the plan is broken: no step fills the output {port.name}")
 
 
 def _in_one_piece(array: Array) -> Array:
