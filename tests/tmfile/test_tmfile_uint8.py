@@ -174,8 +174,7 @@ def test_equal_values_lie_in_the_first_bin() -> None:
 
 
 def test_outliers_on_both_sides_are_cut_off() -> None:
-    counts = np.zeros(2048, np.int64)
-    counts[700:1300] = 10_000
+    counts = (1e6 * np.exp(-(((np.arange(2048) - 1000) / 90) ** 2) / 2)).astype(np.int64)
     counts[[1, 2046]] = 1
     found = kl_range(counts, Range(-10.0, 10.0))
     step = 20 / 2048

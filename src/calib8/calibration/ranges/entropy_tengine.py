@@ -20,6 +20,7 @@ candidate.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from calib8._core import layouts as native
 from calib8.calibration.layouts import LayoutCounts
@@ -40,9 +41,18 @@ def entropy_tengine(counts: LayoutCounts, statistics: TensorStatistics, spec: Qu
     """
     shares = counts.bins.copy()
     shares[0] = 0
-    divergences = native.divergences_tengine(shares, spec.magnitude_levels)
-    if divergences.size == 0:
+    if shares.size <= spec.magnitude_levels:
         return threshold_range(counts.limit, statistics, spec)
-    kept = spec.magnitude_levels + first_smallest(divergences)
+    kept = bins_kept(shares, spec.magnitude_levels)
     threshold = float(np.float32((kept + 0.5) * (counts.limit / 2048)))
     return threshold_range(threshold, statistics, spec)
+
+
+def bins_kept(shares: npt.NDArray[np.int64], levels: int) -> int:
+    """The i of the smallest KL(i), of equal ones the smallest.
+
+    Args:
+        shares: counts of the bins, more than levels.
+        levels: L.
+    """
+    return levels + first_smallest(native.divergences_tengine(np.ascontiguousarray(shares), levels))

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8._core import layouts as native
+from calib8.calibration.ranges.entropy_tengine import bins_kept
 from calib8.model.runtime import Arrays
 from calib8.model.taps import Taps
 from calib8.progress import Progress, SampleCounter
@@ -82,15 +82,10 @@ def kl_range(counts: Bins, seen: Range) -> Range:
         counts: of its values in bins.
         seen: smallest and largest of them.
     """
-    top = _kept(counts)
-    bottom = top - _kept(counts[: top + 1][::-1]) + 1
+    top = bins_kept(counts, LEVELS)
+    bottom = top - bins_kept(counts[: top + 1][::-1], LEVELS) + 1
     low, high = (_edge(place, seen) for place in (bottom, top))
     return Range(min(low, 0.0), max(high, 0.0))
-
-
-def _kept(counts: Bins) -> int:
-    """Bins of the smallest KL; of equal ones the fewest."""
-    return LEVELS + int(np.argmin(native.divergences_tengine(np.ascontiguousarray(counts), LEVELS)))
 
 
 def _edge(place: int, seen: Range) -> float:
