@@ -29,15 +29,16 @@ def grown(plan: Plan) -> Plan:
 @pytest.mark.parametrize("name", PLANS)
 def test_steps_fill_every_output(name: str) -> None:
     plan = PLANS[name]
-    filled = Engine(plan)._native.filled
-    assert filled == [False] * len(plan.inputs) + [True] * len(plan.outputs)
+    engine = Engine(plan)
+    engine.check_outputs()
+    assert engine._native.filled == [False] * len(plan.inputs) + [True] * len(plan.outputs)
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_an_output_that_is_larger_is_refused_by_name(name: str) -> None:
     plan = PLANS[name]
     with pytest.raises(ValueError, match=f"no step fills the output {plan.outputs[0].name}"):
-        Engine(grown(plan))
+        Engine(grown(plan)).check_outputs()
 
 
 def test_outputs_that_no_machine_can_hold_are_refused() -> None:
@@ -49,8 +50,8 @@ def test_outputs_that_no_machine_can_hold_are_refused() -> None:
 
 def test_float_calls_fill_outputs_too() -> None:
     plan = next(plan for program in EXAMPLES.values() if (plan := compile_program(program)).floats)
-    Engine(plan)
+    Engine(plan).check_outputs()
     assert not Engine(plan)._native.filled[-1]
     other = replace(plan, outputs=(*plan.outputs, plan.outputs[0]._replace(name="nobody's")))
     with pytest.raises(ValueError, match="no step fills the output nobody's"):
-        Engine(other)
+        Engine(other).check_outputs()

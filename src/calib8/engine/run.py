@@ -84,12 +84,24 @@ class Engine:
             threads,
             pin,
         )
-        _check_outputs(plan, self._native.filled)
         self._float_runner = float_runner
         self._results = [(port.shape, np.dtype(port.dtype)) for port in plan.outputs]
         self.isa: str = self._native.isa
         self.threads: int = self._native.threads
         self.scratch_bytes: int = self._native.scratch_bytes
+
+    def check_outputs(self) -> None:
+        """Looks whether outputs are filled: what nobody writes would hold what was in the memory before.
+
+        Raises:
+            ValueError: neither the steps nor the Float calls of the plan write all of an output.
+        """
+        plan = self.plan
+        called = {stored.buffer for call in plan.floats for _, stored in call.outputs}  # whole ports
+        filled = self._native.filled[len(plan.inputs) :]
+        for number, (port, whole) in enumerate(zip(plan.outputs, filled, strict=True)):
+            if not whole and FIRST_PORT + len(plan.inputs) + number not in called:
+                raise ValueError(f"the plan is broken: no step fills the output {port.name}")
 
     @property
     def contexts(self) -> int:
@@ -159,15 +171,6 @@ class Engine:
         values = [_raw(_tensor(part, arena, ports), part.shift) for _, part in call.inputs]
         for (_, part), value in zip(call.outputs, self._float_runner(call, values), strict=True):
             _tensor(part, arena, ports)[...] = _stored(value, part.shift)
-
-
-def _check_outputs(plan: Plan, filled: Sequence[bool]) -> None:
-    """What neither a step nor a Float call writes would hold what was in the memory before."""
-    called = {stored.buffer for call in plan.floats for _, stored in call.outputs}  # whole ports
-    first = FIRST_PORT + len(plan.inputs)
-    for number, port in enumerate(plan.outputs):
-        if not filled[len(plan.inputs) + number] and first + number not in called:
-            raise ValueError(f"the plan is broken: no step fills the output {port.name}")
 
 
 def _in_one_piece(array: Array) -> Array:

@@ -116,6 +116,7 @@ class NativePlan:
             self._engine = Engine(
                 plan, threads=settings.threads, isa=settings.isa, pin=settings.pin, float_runner=runner
             )
+            self._engine.check_outputs()
         except ValueError as error:
             raise ModelError(name, f"cannot be run ({error})", "Compile it again from the model") from error
 
