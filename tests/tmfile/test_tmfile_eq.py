@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from calib8.cli import app
-from calib8.errors import TableError
+from calib8.errors import TableError, UnsupportedModelError
 from calib8.exporting.tmfile import eq
 from calib8.exporting.tmfile.eq import deaf, searched_scales
 from calib8.progress import silent
@@ -29,16 +29,16 @@ ZOOMS = [float(np.float32(1.3 / 200 * (number + 1))) for number in range(0, 200,
 Floats = npt.NDArray[np.float64]
 
 
-def two_layers() -> Graph:
-    """Convolution with ReLU, a max pool that hands its scale back, and a FullyConnected."""
+def two_layers(batch: int = 1, second: str = "dense.w") -> Graph:
+    """Convolution with ReLU, a max pool that hands its scale back, and a FullyConnected, called so."""
     rng, net = np.random.default_rng(3), Net()
     w = net.const("w", rng.normal(size=(4, 3, 3, 3)).astype(np.float32))
     b = net.const("b", rng.normal(size=4).astype(np.float32))
-    dense = net.const("dense.w", rng.normal(size=(5, 36)).astype(np.float32))
-    x = net.input("x", (1, 3, 6, 6))
-    a = net.add(Tensor("a", (1, 4, 6, 6)), "Convolution", (x, w, b), **CONV)
-    p = net.add(Tensor("p", (1, 4, 3, 3)), "Pooling", (a,), **POOL)
-    net.add(Tensor("y", (1, 5)), "FullyConnected", (p, dense), num_output=5)
+    dense = net.const(second, rng.normal(size=(5, 36)).astype(np.float32))
+    x = net.input("x", (batch, 3, 6, 6))
+    a = net.add(Tensor("a", (batch, 4, 6, 6)), "Convolution", (x, w, b), **CONV)
+    p = net.add(Tensor("p", (batch, 4, 3, 3)), "Pooling", (a,), **POOL)
+    net.add(Tensor("y", (batch, 5)), "FullyConnected", (p, dense), num_output=5)
     return net.graph()
 
 
@@ -129,6 +129,20 @@ def test_few_zooms_at_a_time_and_threads_leave_no_trace(monkeypatch: pytest.Monk
     found = searched_scales(graph, SCALES, runs, threads=3, progress=silent)
     for name, scales in expected.items():
         np.testing.assert_array_equal(scales, found[name])
+
+
+def test_rows_of_a_run_count_like_runs_of_a_row() -> None:
+    runs = fed(6)
+    expected = searched_scales(two_layers(), SCALES, runs, threads=1, progress=silent)
+    thirds = [{3: np.concatenate([run[3] for run in runs[first : first + 3]])} for first in (0, 3)]
+    found = searched_scales(two_layers(batch=3), SCALES, thirds, threads=1, progress=silent)
+    for name, scales in expected.items():
+        np.testing.assert_array_equal(scales, found[name])
+
+
+def test_weights_of_one_name_are_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match="more than one weight called 'w'"):
+        searched_scales(two_layers(second="w"), SCALES, fed(2), "net", threads=1, progress=silent)
 
 
 def test_only_fifty_samples_count() -> None:

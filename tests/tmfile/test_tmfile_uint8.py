@@ -12,6 +12,7 @@ from calib8.cli import app
 from calib8.errors import TableError, UnsupportedModelError
 from calib8.exporting.tmfile.codes_uint8 import in_uint8
 from calib8.exporting.tmfile.kl_uint8 import in_bins, kl_range
+from calib8.exporting.tmfile.scales import uint8_texts
 from calib8.table import Range
 from calib8.tmfile.graph import Tensor
 from calib8.tmfile.read import read_tmfile
@@ -171,6 +172,16 @@ def test_values_lie_in_bins_from_the_smallest_to_the_largest(limits: tuple[float
 def test_equal_values_lie_in_the_first_bin() -> None:
     counts = in_bins(np.float32([2.0, 0.0, 2.0]), Range(2.0, 2.0))
     assert (counts[0], counts.sum()) == (2, 2)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_tensor_that_is_zero_everywhere_has_a_scale(symmetric: bool) -> None:
+    """The tool gives it the scale 0, with which no code can be read."""
+    assert kl_range(np.zeros(2048, np.int64), Range(0.0, 0.0)) == Range(0.0, 0.0)
+    graph = classifier()
+    ranges = {tensor.name: Range(0.0, 0.0) for tensor in graph.tensors}
+    texts = uint8_texts(graph, ranges, symmetric=symmetric)
+    assert texts and set(texts.values()) == {("1.000000", 0)}
 
 
 def test_outliers_on_both_sides_are_cut_off() -> None:

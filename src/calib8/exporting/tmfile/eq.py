@@ -30,6 +30,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from calib8.errors import UnsupportedModelError
 from calib8.exporting.tmfile.alone import Alone, alone
 from calib8.exporting.tmfile.codes import LARGEST, Single, floats_of, nearest, refuse_missing
 from calib8.exporting.tmfile.hand_back import scale_sources
@@ -109,7 +110,7 @@ def searched_scales(
 
     Raises:
         TableError: tensors without a scale.
-        UnsupportedModelError: operators without an ONNX form.
+        UnsupportedModelError: operators without an ONNX form, weights of one name.
         DataError: the runs do not fit the model.
     """
     whole, _ = unshared(graph)
@@ -118,6 +119,7 @@ def searched_scales(
     steps = {place: np.float32(scales[source]) for place, source in sources.items()}
     nodes = [node for node in whole.nodes if node.op not in (CONST, INPUT)]
     counter = SampleCounter("choosing scales of weights", len(nodes), progress)
+    _check_names(whole, nodes, name)
     search = _Search(whole, name, steps, min(threads, AT_ONCE), runs[:MOST_SAMPLES])
     found: dict[str, Single] = {}
     for node in nodes:
@@ -127,6 +129,15 @@ def searched_scales(
         search.forget(node)
         counter(1)
     return found
+
+
+def _check_names(graph: Graph, nodes: Sequence[Node], name: str) -> None:
+    """Two weights of one name could not be told apart."""
+    names = [graph.tensors[place].name for place in {node.inputs[1] for node in nodes if node.op in SEARCHED}]
+    twice = sorted(each for each, count in Counter(names).items() if count > 1)
+    if twice:
+        problem = f"has more than one weight called '{twice[0]}', whose scales are searched by name"
+        raise UnsupportedModelError(name, problem, "Give each a name of its own, or search no scales")
 
 
 class _Search:
@@ -246,13 +257,14 @@ def _sums(floats: Single, outputs: Single, step: np.float32) -> Doubles:
     """Σ y y, Σ ŷ ŷ and Σ y ŷ of every channel and zoom [3, channels, zooms], of one sample.
 
     Args:
-        floats: y [1, channels, …].
-        outputs: of the layer in codes [1, channels · zooms, …], not rounded; changed.
+        floats: y [rows, channels, …].
+        outputs: of the layer in codes [rows, channels · zooms, …], not rounded; changed.
         step: of the codes of its output.
     """
-    channels = floats.shape[1]
-    y = floats.reshape(channels, 1, -1)
-    coded = _rounded(outputs, step).reshape(channels, -1, y.shape[2])
+    rows, channels = floats.shape[:2]
+    y = floats.reshape(rows, channels, 1, -1).transpose(1, 2, 0, 3).reshape(channels, 1, -1)
+    by_row = _rounded(outputs, step).reshape(rows, channels, -1, y.shape[2] // rows)
+    coded = by_row.transpose(1, 2, 0, 3).reshape(channels, -1, y.shape[2])
     coded *= step
     squares = np.sum(y * y, axis=2, dtype=np.float64)
     products = np.sum(y * coded, axis=2, dtype=np.float64)

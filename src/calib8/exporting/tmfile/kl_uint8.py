@@ -80,8 +80,10 @@ def kl_range(counts: Bins, seen: Range) -> Range:
 
     Args:
         counts: of its values in bins.
-        seen: smallest and largest of them.
+        seen: smallest and largest of them; where both are 0, so is the range.
     """
+    if not counts.any():
+        return Range(0.0, 0.0)
     top = bins_kept(counts, LEVELS)
     bottom = top - bins_kept(counts[: top + 1][::-1], LEVELS) + 1
     low, high = (_edge(place, seen) for place in (bottom, top))

@@ -56,6 +56,7 @@ def uint8_texts(
 
     s = (max − min) / 255, the range with 0        z = ⌊−min / s⌋
     s = 2 T / 255                                  z = 127            symmetric: ACIQ
+    s = 1                                          z = 0              where all is 0 (the tool has s = 0)
     """
     texts: dict[str, tuple[str, int]] = {}
     for tensor, found in _ranges(graph, ranges, name):
@@ -66,7 +67,7 @@ def uint8_texts(
         high = max(high, -low) if symmetric else high
         scale = np.float32(2) * high / LARGEST_UINT8 if symmetric else (high - low) / LARGEST_UINT8
         point = int((high if symmetric else -low) / scale) if scale else 0
-        texts[tensor] = scale_text(float(scale)), point
+        texts[tensor] = scale_text(float(scale) or 1.0), point
     return texts
 
 
