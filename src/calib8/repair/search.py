@@ -36,15 +36,10 @@ MORE_DB: Final = 10.0
 """What outputs need more where they have enough dB and the verdict is not "kept"; those with as much count
 as poor where none has less."""
 
-COMPARED_DB: Final = 1.0
+COMPARED_DB: Final = 3.0
 """What a candidate may lack when its ranges are not compared yet. Behind equalization they are those of the
-methods that comparing had taken before; comparing again takes longer than all else, and gains less than this
-from ``LOUD_DB`` on."""
-
-COMPARED_LOUD_DB: Final = 2.0
-"""The same below: a segmenter of 14 dB gained 1.3 by it, and lost 2.5 dB in the end where it was left out."""
-
-LOUD_DB: Final = 20.0
+methods that comparing had taken before; comparing again takes longer than all else. Networks of 14 to 21 dB
+gained up to 2 dB by it, and repairs behind it 2.5 to 4 more."""
 
 LESS: Final = 0.8
 """What is left of the excess (``calib8.tasks.limits``) where a verdict of the same word is clearly better."""
@@ -121,11 +116,9 @@ class Search:
     def _looking(self, data: RepairData, least_db: float) -> RepairData:
         """What a repair looks at that is kept only where the quality is above ``least_db``."""
 
-        lacking = COMPARED_DB if least_db >= LOUD_DB else COMPARED_LOUD_DB
-
         def promises(candidate: Candidate) -> bool:
             quality = self.judge.quality(correct_biases(candidate, self.data)[0])
-            return quality.sqnr_db > least_db - lacking
+            return quality.sqnr_db > least_db - COMPARED_DB
 
         return replace(data, promises=promises)
 
