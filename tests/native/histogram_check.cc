@@ -16,11 +16,13 @@
 
 #include "../../csrc/accumulate.h"
 #include "../../csrc/taps.h"
+#include "same_histogram.h"
 
 namespace {
 
 using calib8::Histogram;
 using Values = std::vector<float>;
+using calib8_checks::same;
 
 float special(unsigned which) {
   using limits = std::numeric_limits<float>;
@@ -48,18 +50,6 @@ Values sample(std::mt19937& random) {
     if (odd != 0 && random() % odd == 0) value = special(random());
   }
   return values;
-}
-
-bool same(const Histogram& left, const Histogram& right) {
-  return left.count == right.count && left.zeros == right.zeros && left.nans == right.nans &&
-         left.positive_infs == right.positive_infs && left.negative_infs == right.negative_infs &&
-         std::memcmp(&left.minimum, &right.minimum, sizeof left.minimum) == 0 &&
-         std::memcmp(&left.maximum, &right.maximum, sizeof left.maximum) == 0 &&
-         left.exponent == right.exponent && left.samples == right.samples &&
-         std::memcmp(&left.minima, &right.minima, sizeof left.minima) == 0 &&
-         std::memcmp(&left.maxima, &right.maxima, sizeof left.maxima) == 0 &&
-         std::memcmp(left.positive, right.positive, sizeof left.positive) == 0 &&
-         std::memcmp(left.negative, right.negative, sizeof left.negative) == 0;
 }
 
 std::vector<std::unique_ptr<Histogram>> expected(const std::vector<Values>& tensors) {
