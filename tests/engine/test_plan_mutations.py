@@ -305,6 +305,22 @@ def test_a_quotient_out_of_range_is_refused(profile: Profile, changes: dict[str,
 
 
 @pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("Mul", {"lhs_zero": -1}, "a zero point that is no code"),
+        ("Mul", {"rhs_zero": 1 << 62}, "a zero point that is no code"),
+        ("Mul", {"zero_point": 256}, "a zero point that is no code"),
+        ("Mul", {"output_shift": 1}, "a shift of codes"),
+        ("Quantize", {"zero_point": -129}, "a zero point that is no code"),
+        ("Dequantize", {"zero_point": -(1 << 63)}, "a zero point that is no code"),
+    ],
+)
+def test_zero_points_out_of_range_are_refused(name: str, changes: dict[str, int], told: str) -> None:
+    with pytest.raises(ModelError, match=told):
+        InferenceSession(with_field(compile_program(EXAMPLES[name, "onnx"]), name.lower(), **changes))
+
+
+@pytest.mark.parametrize(
     ("profile", "changes", "told"),
     [
         ("onnx", {"kind": 4}, "an unknown reduction"),

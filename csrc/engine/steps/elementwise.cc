@@ -45,6 +45,10 @@ void check_step(const Mul& step, Limits& limits) {
   check_pair(step.pair, limits);
   check_codes(step.low, step.high);
   require(within(step.kind, Rescale::kFloat, Rescale::kAway), "an unknown rescale");
+  require(
+      within(step.lhs_zero, 0, 255) && within(step.rhs_zero, 0, 255) && within(step.zero_point, -128, 255),
+      "a zero point that is no code");
+  require(step.output_shift == 0 || step.output_shift == 128, "a shift of codes that is neither 0 nor 128");
   if (step.kind != Rescale::kFloat) check_fixed(step.multiplier, step.exponent);
 }
 

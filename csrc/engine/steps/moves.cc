@@ -52,11 +52,14 @@ void check_step(const Quantize& step, Limits& limits) {
   limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides));
   require(step.shift == 0 || step.shift == 128, "a shift of codes that is neither 0 nor 128");
   require(within(step.low, -128, 255) && within(step.high, -128, 255), "a clamp that is none of codes");
+  require(within(step.zero_point, -128, 255), "a zero point that is no code");
   check_codes(step.low + step.shift, step.high + step.shift);
 }
 
 void check_step(const Dequantize& step, Limits& limits) {
   const int64_t item = item_size(step.source_size);
+  require(item == 1 ? within(step.zero_point, 0, 255) : within(step.zero_point, INT32_MIN, INT32_MAX),
+          "a zero point that is no code");
   for (int axis = 0; axis < kAxes; ++axis) {
     require(step.source_strides[axis] % item == 0 && step.target_strides[axis] % 4 == 0 &&
                 step.scale_strides[axis] % 4 == 0,
