@@ -84,8 +84,8 @@ def assert_native_gives(
 
 
 def with_fields(plan: Plan, opcode: str, changes: Mapping[str, int]) -> Plan:
-    """The plan with other numbers in the only step of a kind, whose fields have these names."""
-    [place] = [place for place, row in enumerate(plan.rows) if row.opcode == opcode]
+    """The plan with other numbers in the first step of a kind, whose fields have these names."""
+    place = next(place for place, row in enumerate(plan.rows) if row.opcode == opcode)
     names = _core.engine.schemas()[opcode]
     fields = plan.rows[place].fields.copy()
     for name, value in changes.items():

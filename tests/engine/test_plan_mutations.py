@@ -16,6 +16,7 @@ import pytest
 from generated import CASES, to_float
 from wide_programs import WIDE
 
+from bits import with_fields
 from calib8 import InferenceSession, ModelError, _core
 from calib8.engine import plan_file
 from calib8.engine.compile import compile_program
@@ -63,17 +64,6 @@ def gated() -> Program:
     return single(op.Mul, slots, codes("y", 2, 3, 4, 24), "onnx", rescale=rule, low=0, high=255)
 
 
-def with_field(plan: Plan, opcode: str, **values: int) -> Plan:
-    """The plan with fields of its first step of a kind changed."""
-    place = next(number for number, row in enumerate(plan.rows) if row.opcode == opcode)
-    fields, names = plan.rows[place].fields.copy(), _core.engine.schemas()[opcode]
-    for name, value in values.items():
-        fields[names.index(name)] = value
-    rows = list(plan.rows)
-    rows[place] = rows[place]._replace(fields=fields)
-    return replace(plan, rows=tuple(rows))
-
-
 @pytest.mark.parametrize("bits", [8, pytest.param(16, marks=pytest.mark.slow)])
 def test_changed_numbers_never_end_the_process(bits: int, tmp_path: Path) -> None:
     """A signal, or an error that is none of a broken plan, would end the script at once."""
@@ -106,9 +96,9 @@ def test_fields_of_what_a_step_does_not_do_are_refused() -> None:
     ):
         assert opcode in opcodes
         with pytest.raises(ModelError, match=r"bounds of sums|factors that nothing reads"):
-            InferenceSession(with_field(plan, opcode, **{name: value}))
+            InferenceSession(with_fields(plan, opcode, {name: value}))
     with pytest.raises(ModelError, match="bounds of sums"):
-        InferenceSession(with_field(plan_of("DepthwiseConv"), "depthwise", narrow=3))
+        InferenceSession(with_fields(plan_of("DepthwiseConv"), "depthwise", {"narrow": 3}))
     InferenceSession(plan)
 
 
@@ -116,7 +106,7 @@ def test_fields_of_what_a_step_does_not_do_are_refused() -> None:
 def test_rows_that_all_lie_in_one_place(isa: str) -> None:
     """No instruction set divides by what rows are apart."""
     plan = compile_program(depthwise((9, 10), 1, 1))
-    session = InferenceSession(with_field(plan, "depthwise", **{"input.row_stride": 0}), isa=isa)
+    session = InferenceSession(with_fields(plan, "depthwise", {"input.row_stride": 0}), isa=isa)
     session.run(None, {"x": np.ones((2, 9, 10, 8), np.uint8)})
 
 
@@ -128,7 +118,7 @@ def test_rows_that_lie_in_front_of_each_other(isa: str) -> None:
     offset = next(row for row in plan.rows if row.opcode == "resize_to_float").fields[
         fields.index("input.offset")
     ]
-    changed = with_field(plan, "resize_to_float", **{"input.row_stride": -1, "input.offset": int(offset) + 2})
+    changed = with_fields(plan, "resize_to_float", {"input.row_stride": -1, "input.offset": int(offset) + 2})
     feeds = {"x": np.random.default_rng(0).integers(0, 256, (1, 3, 40, 3)).astype(np.uint8)}
     wanted = InferenceSession(changed, isa="reference").run(None, feeds)[0]
     np.testing.assert_array_equal(InferenceSession(changed, isa=isa).run(None, feeds)[0], wanted)
@@ -145,7 +135,7 @@ def test_weights_that_are_not_aligned_are_refused(name: str, opcode: str, isa: s
     constants = longer[start : start + plan.constants.size]
     constants[:] = plan.constants
     for distance in (1, 4, 32):
-        moved = replace(with_field(plan, opcode, weights=weights + distance), constants=constants)
+        moved = replace(with_fields(plan, opcode, {"weights": weights + distance}), constants=constants)
         with pytest.raises(ModelError, match="weights that are not aligned"):
             InferenceSession(moved, isa=isa)
 
@@ -153,7 +143,7 @@ def test_weights_that_are_not_aligned_are_refused(name: str, opcode: str, isa: s
 def test_a_plan_that_writes_into_an_input_is_refused_when_it_is_opened(tmp_path: Path) -> None:
     sizes = {f"sizes.{axis}": 1 for axis in range(6)}
     changes = {"target_buffer": FIRST_PORT, "target_offset": 0, "source_offset": 0, "run": 1, **sizes}
-    save_plan(with_field(plan_of("Conv"), "copy", **changes), tmp_path / "w.c8")
+    save_plan(with_fields(plan_of("Conv"), "copy", changes), tmp_path / "w.c8")
     with pytest.raises(ModelError, match=r"w\.c8: cannot be run \(.*writes into an input"):
         InferenceSession(tmp_path / "w.c8")
 
@@ -175,7 +165,7 @@ def test_kernels_that_load_whole_vectors_never_read_an_array_of_the_caller(
 ) -> None:
     """Nothing lies behind it, unlike behind the arena; where the array itself goes on, they may."""
     plan = plan_of(name)
-    read = with_field(plan, opcode, **{f"{prefix}buffer": FIRST_PORT, f"{prefix}offset": 0})
+    read = with_fields(plan, opcode, {f"{prefix}buffer": FIRST_PORT, f"{prefix}offset": 0})
     with pytest.raises(ModelError, match="may read beyond an array of the caller"):
         InferenceSession(read)
     port = plan.inputs[0]
@@ -237,7 +227,7 @@ def test_float_calls_that_lead_outside_are_refused(
 @pytest.mark.parametrize("changes", [{"fraction_bits": 48}, {"fraction_bits": -1}, {"integer_factor": -1}])
 def test_a_softmax_that_divides_by_zero_is_refused(changes: dict[str, int]) -> None:
     with pytest.raises(ModelError, match="out of range"):
-        InferenceSession(with_field(plan_of("Softmax"), "softmax", **changes))
+        InferenceSession(with_fields(plan_of("Softmax"), "softmax", changes))
 
 
 @pytest.mark.parametrize(
@@ -258,7 +248,7 @@ def test_a_softmax_that_divides_by_zero_is_refused(changes: dict[str, int]) -> N
 )
 def test_a_layer_norm_out_of_range_is_refused(profile: Profile, changes: dict[str, int], told: str) -> None:
     with pytest.raises(ModelError, match=told):
-        InferenceSession(with_field(compile_program(EXAMPLES["LayerNorm", profile]), "layer_norm", **changes))
+        InferenceSession(with_fields(compile_program(EXAMPLES["LayerNorm", profile]), "layer_norm", changes))
 
 
 @pytest.mark.parametrize(
@@ -283,7 +273,7 @@ def test_a_layer_norm_out_of_range_is_refused(profile: Profile, changes: dict[st
 )
 def test_a_group_norm_out_of_range_is_refused(profile: Profile, changes: dict[str, int], told: str) -> None:
     with pytest.raises(ModelError, match=told):
-        InferenceSession(with_field(compile_program(EXAMPLES["GroupNorm", profile]), "group_norm", **changes))
+        InferenceSession(with_fields(compile_program(EXAMPLES["GroupNorm", profile]), "group_norm", changes))
 
 
 @pytest.mark.parametrize(
@@ -301,23 +291,7 @@ def test_a_group_norm_out_of_range_is_refused(profile: Profile, changes: dict[st
 )
 def test_a_quotient_out_of_range_is_refused(profile: Profile, changes: dict[str, int], told: str) -> None:
     with pytest.raises(ModelError, match=told):
-        InferenceSession(with_field(compile_program(EXAMPLES["Div", profile]), "div", **changes))
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "told"),
-    [
-        ("Mul", {"lhs_zero": -1}, "a zero point that is no code"),
-        ("Mul", {"rhs_zero": 1 << 62}, "a zero point that is no code"),
-        ("Mul", {"zero_point": 256}, "a zero point that is no code"),
-        ("Mul", {"output_shift": 1}, "a shift of codes"),
-        ("Quantize", {"zero_point": -129}, "a zero point that is no code"),
-        ("Dequantize", {"zero_point": -(1 << 63)}, "a zero point that is no code"),
-    ],
-)
-def test_zero_points_out_of_range_are_refused(name: str, changes: dict[str, int], told: str) -> None:
-    with pytest.raises(ModelError, match=told):
-        InferenceSession(with_field(compile_program(EXAMPLES[name, "onnx"]), name.lower(), **changes))
+        InferenceSession(with_fields(compile_program(EXAMPLES["Div", profile]), "div", changes))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +307,7 @@ def test_zero_points_out_of_range_are_refused(name: str, changes: dict[str, int]
 )
 def test_a_length_out_of_range_is_refused(profile: Profile, changes: dict[str, int], told: str) -> None:
     with pytest.raises(ModelError, match=told):
-        InferenceSession(with_field(compile_program(EXAMPLES["ReduceL2", profile]), "reduce", **changes))
+        InferenceSession(with_fields(compile_program(EXAMPLES["ReduceL2", profile]), "reduce", changes))
 
 
 @pytest.mark.parametrize("name", ["LayerNorm", "GroupNorm"])
@@ -342,7 +316,7 @@ def test_a_norm_with_an_epsilon_below_0_is_refused(epsilon: float, name: str) ->
     plan = compile_program(EXAMPLES[name, "onnx"])
     bits = int(np.float64(epsilon).view(np.int64))
     with pytest.raises(ModelError, match="an epsilon below 0"):
-        InferenceSession(with_field(plan, f"{name[:5].lower()}_norm", **{"~epsilon": bits}))
+        InferenceSession(with_fields(plan, f"{name[:5].lower()}_norm", {"~epsilon": bits}))
 
 
 @pytest.mark.parametrize(
@@ -383,7 +357,7 @@ def test_a_reduction_reads_along_any_stride(isa: str, stride: int) -> None:
     if stride == 0:  # an element once, whatever the stride
         sizes = {"inner_sizes.5": 1}
     begin = 40 if stride < 0 else 1
-    changed = with_field(plan, "reduce", source_offset=first + begin, **sizes, **strides)
+    changed = with_fields(plan, "reduce", {"source_offset": first + begin, **sizes, **strides})
     x = np.random.default_rng(stride + 1).integers(0, 256, (1, 64), np.uint8)
     places = begin + stride * np.arange(sizes["inner_sizes.5"])
     [found] = InferenceSession(changed, isa=isa).run(None, {"x": x})
@@ -392,7 +366,7 @@ def test_a_reduction_reads_along_any_stride(isa: str, stride: int) -> None:
 
 def test_a_mean_without_a_rescale_is_refused() -> None:
     with pytest.raises(ModelError, match="a mean or a length that makes no codes"):
-        InferenceSession(with_field(plan_of("ReduceMax"), "reduce", kind=0))
+        InferenceSession(with_fields(plan_of("ReduceMax"), "reduce", {"kind": 0}))
 
 
 @pytest.mark.parametrize("profile", ["tflite", "single"])

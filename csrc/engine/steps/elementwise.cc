@@ -32,7 +32,8 @@ void check_step(const AddSums& step, Limits& limits) {
   check_pair(step.pair, limits, 4, item_size(step.rhs_size));
   check_codes(step.low, step.high);
   require(within(step.kind, AddSums::kFloat, AddSums::kAligned), "an unknown sum");
-  require(within(step.rhs_zero, 0, step.rhs_size == 1 ? 255 : 0), "a zero point that is no code");
+  require(within(step.rhs_zero, 0, step.rhs_size == 1 ? 255 : 0) && within(step.zero_point, 0, 255),
+          "a zero point that is no code");
   const int64_t count = repeated(step.pair.sizes, step.per_channel);
   limits.array<int32_t>(step.lhs_factor, count);
   limits.array<int32_t>(step.rhs_factor, count);

@@ -138,6 +138,7 @@ void check_step(const MatMul& step, Limits& limits) {
     require(*low >= 0 && *high < int64_t{1} << 48, "an absurd place");
     limits.reads(buffer, offset, Extent(extent).moved(*low, *high));
   }
+  require(within(step.lhs_zero, 0, 255) && within(step.rhs_zero, 0, 255), "a zero point that is no code");
   check_rescale(step.rescale, limits, 1);
   limits.writes(step.target_buffer, step.target_offset, target, step.rescale.kind == Rescale::kNone ? 4 : 1);
 }

@@ -2,6 +2,7 @@
 #include "pools.h"
 
 #include <cmath>
+#include <utility>
 
 #include "checks.h"
 
@@ -13,7 +14,7 @@ void check_axis(const Limits& limits, int64_t places, int64_t count, int64_t siz
   for (int64_t i = 0; i < count; ++i) require(within(place[i], 0, size - 1), "a place beside its image");
 }
 
-// Which input rows and columns are read for each of the output, and how far between them it lies.
+// Which input rows and columns are read for each of the output.
 template <class Step>
 void check_neighbours(const Step& step, const Limits& limits, int64_t rows, int64_t columns) {
   for (const int64_t places : {step.row_low, step.row_high}) {
@@ -22,8 +23,25 @@ void check_neighbours(const Step& step, const Limits& limits, int64_t rows, int6
   for (const int64_t places : {step.column_low, step.column_high}) {
     check_axis(limits, places, columns, step.input.columns);
   }
-  limits.array<int32_t>(step.row_fraction, rows);
-  limits.array<int32_t>(step.column_fraction, columns);
+}
+
+// How far between two neighbours each row or column lies, from `least` to `one`.
+template <class Number>
+void check_fractions(const Limits& limits, int64_t fractions, int64_t places, Number least, Number one) {
+  const auto* fraction = limits.array<Number>(fractions, places);
+  for (int64_t i = 0; i < places; ++i) {
+    require(fraction[i] >= least && fraction[i] <= one, "a fraction out of range");
+  }
+}
+
+// Raw zero points of both sides, and what is added to a raw code to store it.
+template <class Step>
+void check_zeros(const Step& step) {
+  require(within(step.input_zero, -128, 255) && within(step.output_zero, -128, 255),
+          "a zero point that is no code");
+  for (const int64_t shift : {step.input_shift, step.output_shift}) {
+    require(shift == 0 || shift == 128, "a shift of codes that is neither 0 nor 128");
+  }
 }
 
 // A sum of exponentials is no 0 and, with the fraction bits, no more than 63 bits can hold.
@@ -96,6 +114,7 @@ void check_step(const AveragePool& step, Limits& limits) {
   check_window(step.window, step.input, step.output);
   check_codes(step.low, step.high);
   require(within(step.kind, AveragePool::kFloat, AveragePool::kReal), "an unknown mean");
+  check_zeros(step);
   if (step.kind != AveragePool::kFixed) return;
   require(within(step.rounding, Rescale::kDouble, Rescale::kAway), "an unknown rescale");
   const int64_t taps = step.window.kernel_rows * step.window.kernel_columns;
@@ -130,6 +149,7 @@ void check_step(const ArgMax& step, Limits& limits) {
 
 void check_step(const Softmax& step, Limits& limits) {
   require(within(step.kind, Softmax::kFixed, Softmax::kReal), "an unknown Softmax");
+  require(within(step.zero_point, 0, 255), "a zero point that is no code");
   Extent all;
   all.along(step.rows, step.classes).along(step.classes, 1);
   limits.reads(step.source_buffer, step.source_offset, all);
@@ -184,7 +204,18 @@ void check_step(const ResizeLinear& step, Limits& limits) {
   require(step.input.images == step.output.images && step.input.channels == step.output.channels,
           "a Resize that changes channels");
   require(within(step.rounding, ResizeLinear::kEven, ResizeLinear::kFloatUp), "an unknown Resize");
+  check_zeros(step);
   check_neighbours(step, limits, step.output.rows, step.output.columns);
+  const bool up = step.rounding == ResizeLinear::kFloatUp;  // from the first neighbour at the border: below 0
+  const bool real = up || step.rounding == ResizeLinear::kEven;
+  for (const auto& [fractions, places] : {std::pair{step.row_fraction, step.output.rows},
+                                          std::pair{step.column_fraction, step.output.columns}}) {
+    if (real) {
+      check_fractions(limits, fractions, places, up ? -1.0F : 0.0F, 1.0F);
+    } else {
+      check_fractions(limits, fractions, places, 0, 1 << 10);
+    }
+  }
 }
 
 void check_step(const ResizeToFloat& step, Limits& limits) {
@@ -196,7 +227,10 @@ void check_step(const ResizeToFloat& step, Limits& limits) {
   written.along(step.input.images, step.image_stride).along(step.input.channels, step.channel_stride);
   written.along(step.rows, step.row_stride).along(step.columns, 4).runs(4);
   limits.writes(step.target_buffer, step.target_offset, written);
+  check_zeros(step);
   check_neighbours(step, limits, step.rows, step.columns);
+  check_fractions(limits, step.row_fraction, step.rows, 0.0F, 1.0F);
+  check_fractions(limits, step.column_fraction, step.columns, 0.0F, 1.0F);
 }
 
 }  // namespace calib8::engine
