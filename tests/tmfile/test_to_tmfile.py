@@ -158,6 +158,12 @@ OTHERS = {
         [node("Slice", "b", "e", "a", "s")], IMAGE.shape, None,
         b=np.array([0, 0]), e=np.array([2**40, 99]), a=AXES, s=np.array([2, 3]),
     ),
+    "DepthToSpace of one channel": model_of([node("DepthToSpace", blocksize=2)], IMAGE.shape, None),
+    "DepthToSpace of columns, rows and channels": model_of(
+        [helper.make_node("Concat", ["x", "x", "x"], ["three"], axis=1),
+         helper.make_node("DepthToSpace", ["three"], ["y"], blocksize=2, mode="CRD")],
+        IMAGE.shape, None,
+    ),
     "Split": model_of(
         [helper.make_node("Split", ["x", "parts"], ["a", "b"], axis=1),
          helper.make_node("Concat", ["b", "a"], ["y"], axis=1)],
@@ -195,7 +201,10 @@ REFUSED = {
     "do not meet": [node("Add", "row")],
     "goes in steps of -1": [node("Slice", "b", "e", "a", "s")],
     "mode is cubic": [node("Resize", "", "", "sizes", mode="cubic")],
-    "its mode is CRD": [node("DepthToSpace", blocksize=2, mode="CRD")],
+    "its mode is DCR, and Tengine computes CRD": [
+        helper.make_node("Concat", ["x", "x"], ["both"], axis=1),
+        helper.make_node("DepthToSpace", ["both"], ["y"], blocksize=2),
+    ],
     "cuts pixels off": [node("Pad", "pads")],
 }
 CONSTANTS = {

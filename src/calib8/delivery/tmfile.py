@@ -30,7 +30,7 @@ from calib8.exporting.tmfile.codes_uint8 import in_uint8
 from calib8.exporting.tmfile.dfq import Equalized, equalized
 from calib8.exporting.tmfile.eq import MOST_SAMPLES, deaf, searched_scales
 from calib8.exporting.tmfile.kl_uint8 import counted, kl_range
-from calib8.exporting.tmfile.scales import scale_texts, uint8_texts
+from calib8.exporting.tmfile.scales import OF_SOFTMAX_UINT8, scale_text, scale_texts, uint8_texts
 from calib8.files import check_file
 from calib8.formats import tengine
 from calib8.model.from_tmfile.translate import float_model
@@ -246,8 +246,27 @@ def _given_codes(original: Graph, graph: Graph, table: str | os.PathLike[str], *
     """Codes of a table, of the tensors of a graph that are computed or inputs."""
     added = {tensor.name for tensor in graph.tensors[len(original.tensors) :]}
     texts = _with_turned(graph, added, read_codes(table, uint8=uint8))
+    if uint8:
+        _refuse_int8_table(graph, texts, os.fspath(table))
     live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
     return {tensor: texts[tensor] for tensor in live if tensor in texts}
+
+
+def _refuse_int8_table(graph: Graph, texts: Codes, table: str) -> None:
+    """Refuses scales of int8 codes: taken as those of uint8 they would leave nothing below 0.
+
+    Zero points tell them apart, or the scale behind a Softmax: 1/127 of int8 codes, 1/255 of uint8.
+
+    Raises:
+        TableError: all zero points are 0, and no Softmax says that it is a table of uint8 codes.
+    """
+    if any(point for _, point in texts.values()):
+        return
+    behind = (graph.tensors[node.outputs[0]].name for node in graph.nodes if node.op == "Softmax")
+    if any(texts[name][0] == scale_text(OF_SOFTMAX_UINT8) for name in behind if name in texts):
+        return
+    problem = "all its zero points are 0, as in a table of int8 codes: in uint8 all below 0 would become 0"
+    raise TableError(table, problem, "Make an int8 model of it, or calibrate in uint8 with images")
 
 
 def _with_turned(graph: Graph, added: Collection[str], texts: Codes) -> Codes:

@@ -99,7 +99,7 @@ def in_codes(
 
     Raises:
         UnsupportedModelError: no float model, or one without weights.
-        TableError: tensors without a scale, all of them.
+        TableError: tensors without a scale above 0, all of them.
     """  # fmt: skip
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
@@ -129,12 +129,38 @@ def _put_operands(
             _operands(node, tensors, constants, name)
 
 
-def refuse_missing(graph: Graph, sources: Mapping[int, str], scales: Mapping[str, float], name: str) -> None:
-    """Refuses tensors that have no scale above 0; ``sources`` as ``hand_back`` gives them."""
-    lacking = [graph.tensors[at].name for at, own in sources.items() if not scales.get(own, 0.0) > 0.0]
-    if lacking:
-        problem = f"lacks {len(lacking)} of the {len(sources)} tensors of {name}: {', '.join(lacking[:9])}"
-        raise TableError("the table of scales", problem, "Calibrate the same model again")
+def refuse_missing(
+    graph: Graph,
+    sources: Mapping[int, str],
+    scales: Mapping[str, float],
+    name: str,
+    formula: str = "the largest magnitude / 127",
+) -> None:
+    """Refuses tensors that have no scale above 0.
+
+    Args:
+        graph: the float model.
+        sources: of its tensors, as ``hand_back`` gives them.
+        scales: of tensors, by name.
+        name: of the model, for messages.
+        formula: what scales are, for messages.
+
+    Raises:
+        TableError: the table has the scale 0 for tensors, or lacks them; all of both are counted.
+    """
+    zero = [graph.tensors[at].name for at, own in sources.items() if own in scales and not scales[own] > 0.0]
+    lacking = [graph.tensors[at].name for at, own in sources.items() if own not in scales]
+    told = ("has the scale 0 for", zero), ("lacks", lacking)
+    problem = "; ".join(
+        f"{verb} {len(found)} of the {len(sources)} tensors of {name}: {', '.join(found[:9])}"
+        for verb, found in told
+        if found
+    )
+    if problem:
+        cure = "Calibrate the same model again"
+        if zero:
+            cure += f", or write scales above 0 there: {formula}, or 1 for a tensor of zeros"
+        raise TableError("the table of scales", problem, cure)
 
 
 def _of(*scales: np.float32) -> Quantization:
