@@ -150,7 +150,7 @@ def _in_codes(
     uint8: bool = False,
     samples: int = 0,
     notes: tuple[str, ...] = (),
-    steps: Mapping[str, Single] = NO_STEPS,
+    steps: Mapping[int, Single] = NO_STEPS,
 ) -> TmfileCoded:
     scales = {tensor: text for tensor, (text, _) in codes.items()}
     points = {tensor: point for tensor, (_, point) in codes.items()}
@@ -163,8 +163,8 @@ def _in_codes(
 
 def _searched(
     named: tuple[str, Graph], codes: Codes, reading: Reading, progress: Progress
-) -> tuple[dict[str, Single], tuple[str, ...]]:
-    """Weight → scales by the cosine of outputs, and what to know of them."""
+) -> tuple[dict[int, Single], tuple[str, ...]]:
+    """Place of weights → scales by the cosine of outputs, and what to know of them."""
     name, graph = named
     model = float_model(graph, name)
     few = replace(reading, samples=min(reading.samples or MOST_SAMPLES, MOST_SAMPLES))

@@ -42,10 +42,10 @@ MADE_BY_TENGINE: Final = 1
 
 Single = npt.NDArray[np.float32]
 
-NO_STEPS: Final[Mapping[str, Single]] = {}
+NO_STEPS: Final[Mapping[int, Single]] = {}
 
-Known = tuple[Mapping[str, Single], Mapping[str, CodedArray]]
-"""Scales of weights, and constants that are codes already, by name."""
+Known = tuple[Mapping[int, Single], Mapping[str, CodedArray]]
+"""Scales of weights by their place, and constants that are codes already by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def in_codes(
     name: str = "model",
     *,
     constants: Mapping[str, CodedArray] = NONE,
-    steps: Mapping[str, Single] = NO_STEPS,
+    steps: Mapping[int, Single] = NO_STEPS,
     hand_back: bool = True,
 ) -> Coded:
     """The model in codes.
@@ -94,7 +94,8 @@ def in_codes(
             theirs, where operators hand scales back.
         name: of the model, for messages.
         constants: tensor → codes that it has already; others are rounded.
-        steps: weight → scales that were chosen for it, see ``CodedLayer``; others follow from its elements.
+        steps: place of weights → scales that were chosen for them, see ``CodedLayer``; others follow from
+            their elements.
         hand_back: operators hand their scale back; False: every tensor keeps its own.
 
     Raises:
@@ -178,7 +179,7 @@ def _layer(graph: Graph, node: Node, tensors: list[Tensor], known: Known, name: 
     x, weight = tensors[node.inputs[0]], graph.tensors[node.inputs[1]]
     data = floats_of(weight, name)
     rows = data.reshape(data.shape[0], -1)
-    steps = chosen.get(weight.name)
+    steps = chosen.get(node.inputs[1])
     if steps is None:
         steps = _known_steps(constants.get(weight.name), node, len(rows))
     if steps is None:
