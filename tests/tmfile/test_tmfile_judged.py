@@ -109,6 +109,7 @@ def test_what_is_told_is_of_the_file_that_is_written(folder: Path, algorithm: in
     assert result.exit_code == 0, result.output
     (told,) = re.findall(r"outputs: SQNR ([\d.]+) dB", result.stdout)
     assert float(told) == pytest.approx(of_the_file("int8.tmfile"), abs=0.006)
+    assert "a: Tengine copies the codes whatever the scales say" in " ".join(result.stdout.split())
     if algorithm == 0:
         assert float(told) < 15  # Tengine copies the codes of a Split; with rescaled ones it would be 35
 
@@ -193,6 +194,7 @@ def test_diagnose_looks_at_an_int8_tmfile(folder: Path) -> None:
     assert command.endswith("-o net.repaired.tmfile")
     made = run(*command.split()[1:])
     assert made.exit_code == 0, made.output
+    assert "copies the codes" not in made.output
     assert of_the_file("net.repaired.tmfile") > found.diagnosis.sqnr_db + 10
     page = run("diagnose", "net.tmfile", "int8.tmfile", "--data", "images.npz", "--report", "page.html")
     assert page.exit_code == 2 and "is a Tengine model" in page.output

@@ -36,10 +36,11 @@ from calib8.formats import tengine
 from calib8.model.from_tmfile.translate import float_model
 from calib8.model.graph import graph_inputs
 from calib8.number_texts import count
+from calib8.program.lower_tmfile.operators import copies_codes
 from calib8.progress import Progress
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec
 from calib8.table import CalibrationTable, Range
-from calib8.tmfile.graph import Graph
+from calib8.tmfile.graph import Graph, Node
 from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.read import read_tmfile
 from calib8.tmfile.sizes import with_sizes
@@ -158,7 +159,25 @@ def _in_codes(
     if uint8:
         made = in_uint8(graph, {tensor: (numbers[tensor], points[tensor]) for tensor in numbers}, name)
         return TmfileCoded(graph, made, scales, points, samples, notes)
-    return TmfileCoded(graph, in_codes(graph, numbers, name, steps=steps), scales, {}, samples, notes)
+    coded = in_codes(graph, numbers, name, steps=steps)
+    return TmfileCoded(graph, coded, scales, {}, samples, (*notes, *_of_copying(coded.graph)))
+
+
+def _of_copying(graph: Graph) -> tuple[str, ...]:
+    """What to know of operators that copy codes into tensors of other scales."""
+    found = [node.name for node in graph.nodes if copies_codes(node) and _rescales(graph, node)]
+    if not found:
+        return ()
+    return (
+        f"{', '.join(found)}: Tengine copies the codes whatever the scales say, and they differ there, as in "
+        "its own tool's files; quantize gives both sides one scale",
+    )
+
+
+def _rescales(graph: Graph, node: Node) -> bool:
+    """Whether a result has another scale than what the node reads."""
+    meanings = [graph.tensors[place].quantization for place in (*node.inputs[:1], *node.outputs)]
+    return len({float(meaning.scales[0]) for meaning in meanings if meaning is not None}) > 1
 
 
 def _searched(
