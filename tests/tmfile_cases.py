@@ -113,6 +113,7 @@ def cases() -> dict[str, Case]:
     weight = RNG.normal(size=(3, 120)).astype(np.float32)
     flat = x.reshape(1, 120)
     groups = x.reshape(1, 2, 2, 5, 6).transpose(0, 2, 1, 3, 4).reshape(x.shape)
+    wide = np.concatenate([x, 2 * x], 1)
     blocks = x[:, :, :4].reshape(1, 4, 2, 2, 3, 2)
     return {
         "Absval": case("Absval", np.abs(x)),
@@ -142,6 +143,12 @@ def cases() -> dict[str, Case]:
         "DepthToSpace": case(
             "DepthToSpace",
             x.reshape(1, 2, 2, 1, 5, 6).transpose(0, 3, 4, 1, 5, 2).reshape(1, 1, 10, 12),
+            block_size=2,
+        ),
+        "DepthToSpace of two channels": case(
+            "DepthToSpace",
+            wide.reshape(1, 2, 2, 2, 5, 6).transpose(0, 1, 4, 2, 5, 3).reshape(1, 2, 10, 12),
+            x=wide,
             block_size=2,
         ),
         "Dropout": case("Dropout", x),

@@ -32,6 +32,7 @@ OWN: Final = {
     "passes/recurrent_nodes.py": 2,  # functions inside cells
     "passes/resolve_ranges.py": 1,  # whose limits are taken for those of codes
     "passes/rewrite_leftovers.py": 1,  # what a sign is followed through
+    "program/lower_tmfile/operators.py": 1,  # Tengine's operators that copy codes
     "program/lower/operators.py": 1,  # what the engine does with integers as such
     "program/cell_rules.py": 1,  # functions inside cells
     "scheme.py": 1,  # what OpenVINO fuses

@@ -75,9 +75,21 @@ def test_a_quantized_tmfile_is_told_from_a_float_one(folder: Path, tmp_path: Pat
     write_tmfile(coded(classifier()), path)
     for act in (
         lambda: calib8.calibrate(path, folder / "images.npz"),
-        lambda: calib8.diagnose(folder / "net.tmfile", path, folder / "images.npz"),
+        lambda: calib8.diagnose(path, path, folder / "images.npz"),
     ):
         with pytest.raises(ModelError, match="is a quantized Tengine model") as caught:
             act()
         assert "int8.tmfile" in str(caught.value)
         assert "goes into evaluate" in str(caught.value)
+
+
+def test_tune_writes_no_tmfile(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tuned.tmfile"
+    with pytest.raises(UsageError, match="has no layers in float") as caught:
+        calib8.tune(folder / "net.tmfile", folder / "images.npz", out, min_agreement=99.0)
+    assert "Quantize with effort='best'" in str(caught.value)
+    result = run("tune", folder / "net.tmfile", "--data", folder / "images.npz", "-o", out)
+    assert result.exit_code == 2
+    assert "Quantize with --effort best" in " ".join(result.stderr.split())
+    assert "tuned.onnx" in result.stderr
+    assert not any(tmp_path.iterdir())

@@ -20,7 +20,7 @@ from calib8.analysis.bound_calls import BoundCall
 from calib8.analysis.speed import benchmark
 from calib8.analysis.workloads import open_workload
 from calib8.cli import app
-from calib8.errors import ModelError, UnsupportedModelError, UsageError
+from calib8.errors import ModelError, UsageError
 from calib8.exporting.tmfile.codes import in_codes
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session
@@ -148,8 +148,6 @@ def test_what_has_no_codes_to_compare_is_refused(folder: Path, tmp_path: Path) -
         calib8.compare(folder / "net.tmfile", folder / "net.tmfile", folder / "images.npz")
     with pytest.raises(ModelError, match="is a quantized Tengine model"):
         calib8.compare(folder / "int8.tmfile", folder / "int8.tmfile", folder / "images.npz")
-    with pytest.raises(UnsupportedModelError, match="is a quantized Tengine model"):
-        calib8.diagnose(folder / "net.tmfile", folder / "int8.tmfile", folder / "images.npz")
     graph = int8()
     tensors = tuple(
         replace(one, quantization=replace(one.quantization, scales=np.zeros(1, np.float32)))

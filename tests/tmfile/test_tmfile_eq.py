@@ -10,8 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from calib8.cli import app
-from calib8.errors import TableError, UnsupportedModelError
+from calib8.errors import TableError
 from calib8.exporting.tmfile import eq
+from calib8.exporting.tmfile.codes import in_codes
 from calib8.exporting.tmfile.eq import deaf, searched_scales
 from calib8.progress import silent
 from calib8.tmfile.graph import Graph, Tensor
@@ -116,10 +117,10 @@ def test_the_scales_are_those_of_a_slow_definition(count: int) -> None:
     graph, runs = two_layers(), fed(count)
     found = searched_scales(graph, SCALES, runs, threads=2, progress=silent)
     first, second = slow_scales(graph, runs)
-    assert found["w"] == pytest.approx(first, rel=1e-6)
-    assert found["dense.w"] == pytest.approx(second, rel=1e-6)
+    assert found[0] == pytest.approx(first, rel=1e-6)
+    assert found[2] == pytest.approx(second, rel=1e-6)
     plain = np.abs(graph.tensors[0].data).max(axis=(1, 2, 3)) / 127
-    assert len({round(float(zoom), 3) for zoom in found["w"] / plain}) > 1
+    assert len({round(float(zoom), 3) for zoom in found[0] / plain}) > 1
 
 
 def test_few_zooms_at_a_time_and_threads_leave_no_trace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,9 +141,19 @@ def test_rows_of_a_run_count_like_runs_of_a_row() -> None:
         np.testing.assert_array_equal(scales, found[name])
 
 
-def test_weights_of_one_name_are_refused() -> None:
-    with pytest.raises(UnsupportedModelError, match="more than one weight called 'w'"):
-        searched_scales(two_layers(second="w"), SCALES, fed(2), "net", threads=1, progress=silent)
+def test_weights_of_one_name_have_scales_of_their_own() -> None:
+    runs = fed(2)
+    expected = searched_scales(two_layers(), SCALES, runs, threads=1, progress=silent)
+    found = searched_scales(two_layers(second="w"), SCALES, runs, threads=1, progress=silent)
+    assert expected.keys() == found.keys() == {0, 2}
+    for place, scales in expected.items():
+        np.testing.assert_array_equal(scales, found[place])
+    made = [in_codes(graph, SCALES, steps=found).graph for graph in (two_layers(), two_layers(second="w"))]
+    for place in (0, 2):
+        one, other = (graph.tensors[place] for graph in made)
+        np.testing.assert_array_equal(one.quantization.scales, found[place])
+        np.testing.assert_array_equal(one.data, other.data)
+        np.testing.assert_array_equal(one.quantization.scales, other.quantization.scales)
 
 
 def test_only_fifty_samples_count() -> None:
@@ -158,13 +169,13 @@ def test_a_channel_of_zeros_has_the_scale_zero_and_a_dead_one_the_smallest() -> 
     graph.tensors[0].data[1] = 0.0
     graph.tensors[1].data[2] = -99.0
     found = searched_scales(graph, SCALES, fed(4), threads=1, progress=silent)
-    assert found["w"][1] == 0.0
+    assert found[0][1] == 0.0
     plain = np.abs(graph.tensors[0].data[2]).max() / np.float32(127)
-    assert found["w"][2] == plain * np.float32(ZOOMS[0])
+    assert found[0][2] == plain * np.float32(ZOOMS[0])
 
 
 def test_a_tensor_without_a_scale_is_told() -> None:
-    with pytest.raises(TableError, match="lacks 1 of the 4 tensors of net: y"):
+    with pytest.raises(TableError, match="has the scale 0 for 1 of the 4 tensors of net: y"):
         searched_scales(two_layers(), SCALES | {"y": 0.0}, fed(1), "net", threads=1, progress=silent)
 
 

@@ -163,7 +163,9 @@ def test_slopes_of_prelu_become_half_floats() -> None:
 
 def test_what_cannot_be_put_into_codes() -> None:
     net = classifier()
-    with pytest.raises(TableError, match="lacks 2 of the 4 tensors of net: conv, scores"):
+    with pytest.raises(
+        TableError, match="has the scale 0 for 1 of the 4 tensors of net: conv; lacks 1 of the 4"
+    ):
         in_codes(net, {"image": 1.0, "pooled": 1.0, "conv": 0.0}, "net")
     with pytest.raises(UnsupportedModelError, match="is a quantized Tengine model"):
         in_codes(coded(net), {}, "net")
@@ -329,7 +331,10 @@ def test_a_table_that_lacks_tensors_is_refused(tmp_path: Path, monkeypatch: pyte
     Path("t.scale").write_text("image 0.1 0\nconv 0.0 0\npooled 0.2 0\n")
     result = quant("-m", "net.tmfile", "-f", "t.scale", "-o", "o.tmfile", "-g", "3,8,8")
     assert result.exit_code == 1
-    assert "lacks 2 of the 4 tensors of net.tmfile: conv, scores" in result.stderr
+    told = (
+        "has the scale 0 for 1 of the 4 tensors of net.tmfile: conv; lacks 1 of the 4 tensors of net.tmfile: "
+    )
+    assert f"{told}scores. Calibrate the same model again, or write scales above 0 there" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.tmfile", "t.scale"]
 
 

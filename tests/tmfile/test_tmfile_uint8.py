@@ -84,7 +84,7 @@ def test_weights_of_zeros() -> None:
 
 
 def test_what_cannot_be_put_into_codes() -> None:
-    with pytest.raises(TableError, match="lacks 1 of the 4 tensors of net: conv"):
+    with pytest.raises(TableError, match="has the scale 0 for 1 of the 4 tensors of net: conv"):
         in_uint8(classifier(), {**CODES, "conv": (0.0, 0)}, "net")
     with pytest.raises(UnsupportedModelError, match="is a quantized Tengine model"):
         in_uint8(coded(classifier()), CODES, "net")

@@ -12,12 +12,14 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from calib8.delivery.exporting import export
 from calib8.errors import UnsupportedModelError
 from calib8.exporting.tmfile.operators import TRANSLATE
 from calib8.exporting.tmfile.quantized import float_graph
 from calib8.formats.tengine_names import converter_names
 from calib8.model.from_tmfile.translate import float_model
 from calib8.model.load import load_model
+from calib8.model.save import save_model
 from calib8.tmfile.graph import CONST, Graph
 from calib8.tmfile.read import parse, read_tmfile
 from calib8.tmfile.write import serialize
@@ -158,6 +160,12 @@ OTHERS = {
         [node("Slice", "b", "e", "a", "s")], IMAGE.shape, None,
         b=np.array([0, 0]), e=np.array([2**40, 99]), a=AXES, s=np.array([2, 3]),
     ),
+    "DepthToSpace of one channel": model_of([node("DepthToSpace", blocksize=2)], IMAGE.shape, None),
+    "DepthToSpace of columns, rows and channels": model_of(
+        [helper.make_node("Concat", ["x", "x", "x"], ["three"], axis=1),
+         helper.make_node("DepthToSpace", ["three"], ["y"], blocksize=2, mode="CRD")],
+        IMAGE.shape, None,
+    ),
     "Split": model_of(
         [helper.make_node("Split", ["x", "parts"], ["a", "b"], axis=1),
          helper.make_node("Concat", ["b", "a"], ["y"], axis=1)],
@@ -195,7 +203,10 @@ REFUSED = {
     "do not meet": [node("Add", "row")],
     "goes in steps of -1": [node("Slice", "b", "e", "a", "s")],
     "mode is cubic": [node("Resize", "", "", "sizes", mode="cubic")],
-    "its mode is CRD": [node("DepthToSpace", blocksize=2, mode="CRD")],
+    "its mode is DCR, and Tengine computes CRD": [
+        helper.make_node("Concat", ["x", "x"], ["both"], axis=1),
+        helper.make_node("DepthToSpace", ["both"], ["y"], blocksize=2),
+    ],
     "cuts pixels off": [node("Pad", "pads")],
 }
 CONSTANTS = {
@@ -210,6 +221,18 @@ def test_what_tengines_kernels_do_not_compute_is_refused(reason: str) -> None:
     with pytest.raises(UnsupportedModelError, match=reason) as caught:
         float_graph(model, "net.onnx")
     assert str(caught.value).startswith("net.onnx: 1 node has no form in Tengine: ")
+
+
+def test_what_tengine_computes_otherwise_is_told(tmp_path: Path) -> None:
+    """Its kernel of SpaceToDepth copies what it reads as it lies."""
+    for op, shape in (("SpaceToDepth", (1, 4, 4, 6)), ("DepthToSpace", (1, 4, 5, 6))):
+        path = tmp_path / f"{op}.onnx"
+        save_model(model_of([node(op, blocksize=2)], shape, None), path)
+        notes = export(path, tmp_path / "net.tmfile", "tmfile").notes
+        assert [note for note in notes if "copy the pixels of SpaceToDepth unmoved" in note] == (
+            list(notes) if op == "SpaceToDepth" else []
+        )
+        assert len(notes) == (op == "SpaceToDepth")
 
 
 def test_all_nodes_without_a_form_are_listed() -> None:

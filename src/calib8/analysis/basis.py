@@ -27,6 +27,9 @@ from calib8.table import Range
 METHOD: Final = "mse"
 """The range method where a model tells none that can be asked for."""
 
+TENGINE: Final = "tengine"
+"""Target of what becomes a tmfile, which tells nothing of how it was made."""
+
 
 @dataclass(frozen=True)
 class Basis:
@@ -45,6 +48,7 @@ class Basis:
         spots: names of tensors that were asked to have 16-bit codes.
         recurrent: how recurrent layers are computed where that is not the target's own, see
             ``calib8.scheme.RECURRENCES``.
+        takes_float: nodes may stay in float, as they may not in a tmfile.
     """
 
     target: str = "onnxruntime"
@@ -58,6 +62,7 @@ class Basis:
     repairs: tuple[str, ...] = ()
     spots: tuple[str, ...] = ()
     recurrent: str | None = None
+    takes_float: bool = True
 
     def scheme(self) -> QuantScheme:
         """Target, type of the activations, scales of the weights, form of recurrent layers."""
@@ -114,7 +119,9 @@ def basis_of(fp32: Model, int8: Model, fix: Fixed | None = None) -> Basis:
         ModelError: what it has stored is broken.
         Calib8Error: what can be wrong with the models.
     """
-    pair = open_pair(fp32, int8, fix)
+    pair = open_pair(fp32, int8, fix, takes_tengine=True)
+    if pair.tengine is not None:
+        return Basis(TENGINE, target_scheme(TENGINE).activation_name, takes_float=False)
     stored = {key.removeprefix(PREFIX): text for key, text in pair.int8.metadata_props.items()}
     target, activations = stored.get("target", ""), stored.get("activations", "")
     if target not in TARGETS:

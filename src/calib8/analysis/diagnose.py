@@ -142,7 +142,8 @@ def diagnose(
 
     Args:
         fp32: path or ModelProto of the float model.
-        int8: the QDQ model made from it.
+        int8: the QDQ model made from it, or an int8 ``.tmfile`` of Tengine, of which a QDQ
+            model of its scales and codes is looked at.
         data: images or arrays, or a ``Reading``, whose other fields are keywords too; see ``compare``.
             ``samples`` and ``batch`` are those of the comparison.
         progress: see ``calibrate``.
@@ -194,7 +195,7 @@ def _facts(opened: _Opened, maxima: Maxima) -> Facts:
 
 
 def _open(fp32: Model, int8: Model, reading: Reading) -> _Opened:
-    pair = open_pair(fp32, int8, reading.fix)
+    pair = open_pair(fp32, int8, reading.fix, takes_tengine=True)
     dataset = opened_for(pair, reading)
     samples_chosen = choose_samples(dataset, reading.threads)
     runs = samples_chosen.scored

@@ -3,6 +3,9 @@
     file     x ── Convolution, activation 0 ── y              scales s_x, s_w[c], s_y
     graph    x ─ Q ─ DQ ─ Conv ─ Relu ─ y ─ Q ─ DQ            the same scales, codes and names
 
+    file     x ── Split ── y                                  its codes are copied, whatever the scales say
+    graph    x ─ Q ─ DQ(s_y) ─ Split ─ y ─ Q(s_y) ─ DQ(s_y)
+
 The session runs the program of the file: the codes of every tensor are those of Tengine's kernels, not those
 that another runtime would make of the graph.
 """
@@ -24,6 +27,7 @@ from calib8.model.graph import Names
 from calib8.model.runtime import Arrays, Session
 from calib8.ops.questions import quantizes
 from calib8.program.lower_tmfile.lower import lower_tmfile
+from calib8.program.lower_tmfile.operators import copies_codes
 from calib8.qparams import QParams
 from calib8.session import InferenceSession
 from calib8.tensors import TensorSpec
@@ -74,10 +78,12 @@ def qdq_graph(graph: Graph, name: str) -> ir.Model:
         if tensor is not None and tensor.data is not None and tuple(value.shape or ()) == tensor.data.shape:
             _put_codes(model.graph, names, value, tensor)
     computed = [value for node in model.graph for value in node.outputs]
+    reals: dict[str, ir.Value] = {}
     for value in (*model.graph.inputs, *computed):
         tensor = held.get(value.name or "")
         if tensor is not None and tensor.role != "const":
-            _quantize(model.graph, names, value, tensor)
+            reals[tensor.name] = _quantize(model.graph, names, value, tensor)
+    _copy_codes(graph, names, held, reals)
     return model
 
 
@@ -107,8 +113,8 @@ def _put_codes(graph: ir.Graph, names: Names, value: ir.Value, tensor: Tensor) -
     graph.insert_before(first, node)
 
 
-def _quantize(graph: ir.Graph, names: Names, value: ir.Value, tensor: Tensor) -> None:
-    """All that reads ``value`` reads what its codes mean instead."""
+def _quantize(graph: ir.Graph, names: Names, value: ir.Value, tensor: Tensor) -> ir.Value:
+    """All that reads ``value`` reads what its codes mean instead, which is the result."""
     title, producer = value.name or "", value.producer()
     parameters, readers = _parameters(names, tensor), list(value.uses())
     quantize = ir.node("QuantizeLinear", [value, *parameters], name=names.node(f"{title}/QuantizeLinear"))
@@ -124,6 +130,65 @@ def _quantize(graph: ir.Graph, names: Names, value: ir.Value, tensor: Tensor) ->
         graph.insert_before(next(iter(graph)), [quantize, back])
     else:
         graph.insert_after(producer, [quantize, back])
+    return real
+
+
+def _copy_codes(
+    graph: Graph, names: Names, held: Mapping[str, Tensor], reals: Mapping[str, ir.Value]
+) -> None:
+    """What moves codes into a tensor of another scale reads them as if they had that scale already."""
+    for node in graph.nodes:
+        if not copies_codes(node):
+            continue
+        source = graph.tensors[node.inputs[0]]
+        for place in node.outputs:
+            target = graph.tensors[place]
+            known = source.name in reals and target.name in reals
+            if known and _meaning(held[source.name]) != _meaning(held[target.name]):
+                _read_with_scale(names, reals[source.name], reals[target.name], target)
+
+
+def _read_with_scale(names: Names, source: ir.Value, target: ir.Value, tensor: Tensor) -> None:
+    """``target`` is computed of the codes behind ``source`` in the scale of ``tensor``."""
+    dequantize, quantize = source.producer(), _maker(target)
+    assert dequantize is not None and quantize is not None
+    mover = quantize.producer()
+    assert mover is not None
+    if len(mover.outputs) > 1:
+        mover = _for_one_output(names, mover, quantize)
+    while mover.inputs[0] is not source:
+        before = None if mover.inputs[0] is None else mover.inputs[0].producer()
+        if before is None:
+            return
+        mover = before
+    node = ir.node("DequantizeLinear", [dequantize.inputs[0], *_parameters(names, tensor)])
+    node.name, real = names.node(f"{tensor.name}/copied"), node.outputs[0]
+    real.name, real.shape, real.type = names.value(f"{tensor.name}/copied"), source.shape, source.type
+    names.graph.insert_after(dequantize, node)
+    mover.replace_input_with(0, real)
+
+
+def _maker(real: ir.Value) -> ir.Value | None:
+    """The float value whose codes ``real`` is read from."""
+    codes = None if real.producer() is None else real.producer().inputs[0]  # type: ignore[union-attr]
+    quantize = None if codes is None else codes.producer()
+    return None if quantize is None else quantize.inputs[0]
+
+
+def _for_one_output(names: Names, node: ir.Node, value: ir.Value) -> ir.Node:
+    """A node like ``node`` that computes ``value`` alone of all its outputs that are read."""
+    twin = ir.node(
+        node.op_type, list(node.inputs), attributes=dict(node.attributes), num_outputs=len(node.outputs)
+    )
+    twin.name, title = names.node(f"{node.name}/{value.name}"), value.name or ""
+    for own, other in zip(twin.outputs, node.outputs, strict=True):
+        own.name = names.value(f"{other.name}/unread")
+        own.shape, own.type = other.shape, other.type
+    own = twin.outputs[list(node.outputs).index(value)]
+    value.name, own.name = own.name, title
+    _read_instead(value, own)
+    names.graph.insert_after(node, twin)
+    return twin
 
 
 def _parameters(names: Names, tensor: Tensor) -> list[ir.Value]:

@@ -88,7 +88,7 @@ def compare(
     terminal = open_terminal(report.quiet)
     check_report(page)
     check_outputs({"--json": report.json, "--report": page}, [fp32, int8, data])
-    _refuse_page_of_tmfile(page, int8)
+    refuse_page_of_tmfile(page, int8)
     log = logging.opened([int8])
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
 
@@ -116,9 +116,13 @@ def compare(
     log.end()
 
 
-def _refuse_page_of_tmfile(page: Path | None, int8: Path) -> None:
-    """The page runs the int8 model in ONNX Runtime, which does not give Tengine's codes."""
-    if page is not None and claims_to_be_tmfile(int8):
+def refuse_page_of_tmfile(page: Path | None, int8: Path | None) -> None:
+    """The page runs the int8 model in ONNX Runtime, which does not give Tengine's codes.
+
+    Raises:
+        UsageError: there is to be one of a tmfile.
+    """
+    if page is not None and int8 is not None and claims_to_be_tmfile(int8):
         problem = f"shows the answers of ONNX models, and {int8} is a Tengine model"
         raise UsageError(f"--report {page}", problem, "Leave it out, or give the QDQ .onnx file")
 

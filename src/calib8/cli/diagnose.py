@@ -11,7 +11,13 @@ import typer
 from rich.table import Table
 
 from calib8.addresses import without_secrets
-from calib8.cli.compare import FloatArgument, comparison_document, cosine_text, say_estimated
+from calib8.cli.compare import (
+    FloatArgument,
+    comparison_document,
+    cosine_text,
+    refuse_page_of_tmfile,
+    say_estimated,
+)
 from calib8.cli.documents import finite, measures_document, task_document
 from calib8.cli.headings import RESULTS
 from calib8.cli.meaning_options import MeaningOptions
@@ -65,6 +71,7 @@ def diagnose(
     terminal = open_terminal(report.quiet)
     check_report(page)
     check_outputs({"--json": report.json, "--report": page}, [fp32, int8, data])
+    refuse_page_of_tmfile(page, int8)
     log = logging.opened([] if int8 is None else [int8])
     models = [path for path in (int8, fp32) if path is not None]
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
@@ -202,7 +209,8 @@ def quantize_command(found: Treatment, remedy: Remedy, fp32: Path, data: str, re
     words = ["calib8", "quantize", str(fp32), "--data", without_secrets(data), *reading_flags(reading)]
     words += preprocessing_flags(found.diagnosis.preprocess)
     words += [] if reading.sound else framing_flags(found.diagnosis.framing)
-    return shlex.join([*words, *found.flags(remedy), "-o", f"{fp32.stem}.repaired.onnx"])
+    suffix = ".onnx" if found.basis.takes_float else ".tmfile"
+    return shlex.join([*words, *found.flags(remedy), "-o", f"{fp32.stem}.repaired{suffix}"])
 
 
 def _document(found: Treatment, fp32: Path, int8: Path | None, commands: Sequence[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from calib8.table import CalibrationTable
     from calib8.tensors import TensorSpec
 
-Compared: TypeAlias = "tuple[Path, Path] | tuple[onnx.ModelProto, onnx.ModelProto | Path]"
+Compared: TypeAlias = "tuple[Path | onnx.ModelProto, Path]"
 """The float model, and the one in codes."""
 
 TARGET: Final = "tengine"
@@ -121,6 +121,8 @@ def tengine_quant(
     inputs = _inputs(model)
     preprocess = _preprocess(terminal, inputs, images)
     if is_tmfile_name(output):
+        if run.images is not None:
+            tengine_tmfile.check_batch(model, inputs, images)
         shape = tengine_shape(images, inputs)
         contents, compared = _made_tmfile(terminal, model, output, run, algorithm, preprocess, shape)
     else:
@@ -166,9 +168,9 @@ def _made_tmfile(
     found = tengine_tmfile.made(terminal, model, reading, wanted)
     table = None if run.table else algorithm.file
     contents = tengine_tmfile.side_files(found, table, WEIGHT_FILE, BIAS_FILE)
+    compared = tengine_tmfile.compared(found, output) if run.evaluate else (model, output)
     tengine_tmfile.save(terminal, model, output, found)
     _write(contents)
-    compared = tengine_tmfile.as_qdq(found, output, algorithm.repair) if run.evaluate else (model, output)
     return contents, compared
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,13 +19,13 @@ from calib8.number_texts import count
 if TYPE_CHECKING:
     import onnx
 
+    from calib8.cli.tengine_options import TengineImages
     from calib8.data.reading import Reading
     from calib8.delivery.tmfile import TmfileCoded, Wanted
     from calib8.tensors import TensorSpec
 
-    Compared = tuple[onnx.ModelProto, onnx.ModelProto | Path]
+    Compared = tuple[onnx.ModelProto, Path]
 
-TARGET: Final = "tengine"
 EQUALIZES: Final = "cle"
 ZOOMS: Final = "eq-tengine"
 """Repairs of ONNX models that stand for DFQ and EQ."""
@@ -79,6 +80,20 @@ def input_specs(model: Path) -> tuple[TensorSpec, ...]:
     return port_specs(graph, graph.input_tensors())
 
 
+def check_batch(model: Path, inputs: Sequence[TensorSpec], images: TengineImages) -> None:
+    """Refuses to run images in a model that takes several at once.
+
+    Raises:
+        UsageError: it does, and no -g makes it one.
+    """
+    shape = inputs[0].shape if len(inputs) == 1 else None
+    if images.size is not None or shape is None or len(shape) != 4 or shape[0] in (0, 1):
+        return
+    problem = f"its input '{inputs[0].name}' takes {shape[0]} images at once, and here they come one by one"
+    cure = f"Give -g {','.join(map(str, shape[1:]))}, which makes it one image, as in Tengine's tool"
+    raise UsageError(f"-m {model}", problem, cure)
+
+
 def asked(method: str, repair: str, table: Path | None, uint8: bool, shape: tuple[int, ...] | None) -> Wanted:
     """What is made of the model by an algorithm."""
     from calib8.delivery.tmfile import Wanted
@@ -101,21 +116,24 @@ def made(terminal: Terminal, model: Path, reading: Reading | None, wanted: Wante
     return found
 
 
-def as_qdq(found: TmfileCoded, output: Path, algorithm: str) -> Compared:
-    """The float model, and the int8 one with the scales of the table: what is compared layer by layer."""
+def compared(found: TmfileCoded, output: Path) -> Compared:
+    """The float model as it was put into codes, and the file: what is compared layer by layer.
+
+    Raises:
+        UnsupportedModelError: operators without an int8 kernel in Tengine, all of them.
+    """
     import onnx_ir as ir
 
-    from calib8 import pipeline
-    from calib8.exporting.tmfile.scales import table_text
-    from calib8.formats import tengine
+    from calib8.errors import UnsupportedModelError
     from calib8.model.from_tmfile.translate import float_model
+    from calib8.program.lower_tmfile.lower import lower_tmfile
 
-    floats = ir.to_proto(float_model(found.floats, "model"))
-    if algorithm == ZOOMS:
-        return floats, output
-    table = tengine.read(table_text(found.scales, found.points), "the table of scales")
-    made = pipeline.quantize(floats, table=table, target=TARGET, partial=True)
-    return floats, ir.to_proto(made.model)
+    try:
+        lower_tmfile(found.coded.graph, str(output))
+    except UnsupportedModelError as error:
+        cure = "Leave -z 1 out: no figure is that of a file that Tengine's kernels do not run in int8"
+        raise UnsupportedModelError(error.subject, error.problem, cure) from error
+    return ir.to_proto(float_model(found.floats, "model")), output
 
 
 def side_files(found: TmfileCoded, table: Path | None, weights: Path, biases: Path) -> dict[Path, str]:

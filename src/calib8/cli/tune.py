@@ -38,7 +38,6 @@ from calib8.cli.stream_options import FixOption, StateOption
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.tracking import LogOptions
 from calib8.errors import PromiseError
-from calib8.files import check_written_model
 from calib8.number_texts import NOTHING, count, percent, percent_cell
 from calib8.parameters import on_command_line
 
@@ -196,6 +195,7 @@ def tune(
     """
     from calib8.run_report.stage_times import StageTimes
     from calib8.tuning import tune as tuning
+    from calib8.tuning.float_forms import check_tuned_model
 
     terminal, options = open_terminal(report.quiet), data_options.reading
     out = _output(model, output)
@@ -203,7 +203,7 @@ def tune(
     check_report(page)
     outputs = {"--output": out, "--json": report.json, "--report": page}
     check_outputs(outputs, [model, data, labels, judges])
-    check_written_model(out, f"--output {out}")
+    check_tuned_model(out, f"--output {out}")
     log = logging.opened([out])
     promised, choice = promises.promises(), search.choice()
     purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing)

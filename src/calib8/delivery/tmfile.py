@@ -30,16 +30,17 @@ from calib8.exporting.tmfile.codes_uint8 import in_uint8
 from calib8.exporting.tmfile.dfq import Equalized, equalized
 from calib8.exporting.tmfile.eq import MOST_SAMPLES, deaf, searched_scales
 from calib8.exporting.tmfile.kl_uint8 import counted, kl_range
-from calib8.exporting.tmfile.scales import scale_texts, uint8_texts
+from calib8.exporting.tmfile.scales import OF_SOFTMAX_UINT8, scale_text, scale_texts, uint8_texts
 from calib8.files import check_file
 from calib8.formats import tengine
 from calib8.model.from_tmfile.translate import float_model
 from calib8.model.graph import graph_inputs
 from calib8.number_texts import count
+from calib8.program.lower_tmfile.operators import copies_codes
 from calib8.progress import Progress
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec
 from calib8.table import CalibrationTable, Range
-from calib8.tmfile.graph import Graph
+from calib8.tmfile.graph import Graph, Node
 from calib8.tmfile.nchw import as_nchw
 from calib8.tmfile.read import read_tmfile
 from calib8.tmfile.sizes import with_sizes
@@ -150,7 +151,7 @@ def _in_codes(
     uint8: bool = False,
     samples: int = 0,
     notes: tuple[str, ...] = (),
-    steps: Mapping[str, Single] = NO_STEPS,
+    steps: Mapping[int, Single] = NO_STEPS,
 ) -> TmfileCoded:
     scales = {tensor: text for tensor, (text, _) in codes.items()}
     points = {tensor: point for tensor, (_, point) in codes.items()}
@@ -158,13 +159,31 @@ def _in_codes(
     if uint8:
         made = in_uint8(graph, {tensor: (numbers[tensor], points[tensor]) for tensor in numbers}, name)
         return TmfileCoded(graph, made, scales, points, samples, notes)
-    return TmfileCoded(graph, in_codes(graph, numbers, name, steps=steps), scales, {}, samples, notes)
+    coded = in_codes(graph, numbers, name, steps=steps)
+    return TmfileCoded(graph, coded, scales, {}, samples, (*notes, *_of_copying(coded.graph)))
+
+
+def _of_copying(graph: Graph) -> tuple[str, ...]:
+    """What to know of operators that copy codes into tensors of other scales."""
+    found = [node.name for node in graph.nodes if copies_codes(node) and _rescales(graph, node)]
+    if not found:
+        return ()
+    return (
+        f"{', '.join(found)}: Tengine copies the codes whatever the scales say, and they differ there, as in "
+        "its own tool's files; quantize gives both sides one scale",
+    )
+
+
+def _rescales(graph: Graph, node: Node) -> bool:
+    """Whether a result has another scale than what the node reads."""
+    meanings = [graph.tensors[place].quantization for place in (*node.inputs[:1], *node.outputs)]
+    return len({float(meaning.scales[0]) for meaning in meanings if meaning is not None}) > 1
 
 
 def _searched(
     named: tuple[str, Graph], codes: Codes, reading: Reading, progress: Progress
-) -> tuple[dict[str, Single], tuple[str, ...]]:
-    """Weight → scales by the cosine of outputs, and what to know of them."""
+) -> tuple[dict[int, Single], tuple[str, ...]]:
+    """Place of weights → scales by the cosine of outputs, and what to know of them."""
     name, graph = named
     model = float_model(graph, name)
     few = replace(reading, samples=min(reading.samples or MOST_SAMPLES, MOST_SAMPLES))
@@ -246,8 +265,27 @@ def _given_codes(original: Graph, graph: Graph, table: str | os.PathLike[str], *
     """Codes of a table, of the tensors of a graph that are computed or inputs."""
     added = {tensor.name for tensor in graph.tensors[len(original.tensors) :]}
     texts = _with_turned(graph, added, read_codes(table, uint8=uint8))
+    if uint8:
+        _refuse_int8_table(graph, texts, os.fspath(table))
     live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
     return {tensor: texts[tensor] for tensor in live if tensor in texts}
+
+
+def _refuse_int8_table(graph: Graph, texts: Codes, table: str) -> None:
+    """Refuses scales of int8 codes: taken as those of uint8 they would leave nothing below 0.
+
+    Zero points tell them apart, or the scale behind a Softmax: 1/127 of int8 codes, 1/255 of uint8.
+
+    Raises:
+        TableError: all zero points are 0, and no Softmax says that it is a table of uint8 codes.
+    """
+    if any(point for _, point in texts.values()):
+        return
+    behind = (graph.tensors[node.outputs[0]].name for node in graph.nodes if node.op == "Softmax")
+    if any(texts[name][0] == scale_text(OF_SOFTMAX_UINT8) for name in behind if name in texts):
+        return
+    problem = "all its zero points are 0, as in a table of int8 codes: in uint8 all below 0 would become 0"
+    raise TableError(table, problem, "Make an int8 model of it, or calibrate in uint8 with images")
 
 
 def _with_turned(graph: Graph, added: Collection[str], texts: Codes) -> Codes:

@@ -58,6 +58,7 @@ class Binding:
         float_layers: nodes of the model that an ncnn table leaves in float.
         source: the file, for messages.
         of_layers: an ncnn table, which has ranges for the inputs of layers alone.
+        without_scale: tensors that the table lists with the scale 0, or with none.
     """
 
     table: CalibrationTable
@@ -67,6 +68,7 @@ class Binding:
     float_layers: tuple[str, ...] = ()
     source: str = "calibration table"
     of_layers: bool = False
+    without_scale: frozenset[str] = frozenset()
 
 
 def bind(
@@ -125,6 +127,7 @@ def bind(
         tuple(sorted(floats)),
         file.source,
         file.keys == "layers",
+        _without_scale(file, original),
     )
 
 
@@ -168,8 +171,20 @@ def _lacking(binding: Binding, missing: list[str], wanted: int, *, alone: bool) 
     if binding.of_layers and not alone:
         needs = f"{parameter('target', 'ncnn')} needs the inputs of layers alone"
         cure = f"{needs}; for this one: {cure[0].lower()}{cure[1:]}"
-    problem = f"lacks {len(missing)} of {wanted} tensors: {listed(missing)}"
+    zero = [name for name in missing if name in binding.without_scale]
+    others = [name for name in missing if name not in binding.without_scale]
+    told = ("has no scale above 0 for", zero), ("lacks", others)
+    problem = "; ".join(f"{verb} {len(n)} of {wanted} tensors: {listed(n)}" for verb, n in told if n)
     return TableError(binding.source, problem, cure)
+
+
+def _without_scale(file: TableFile, original: ir.Model) -> frozenset[str]:
+    """Tensors of the model that a table lists without a scale, one of Tengine by its converter's names."""
+    listed_so = frozenset(file.without_scale if file.keys == "tensors" else ())
+    if file.format not in TENGINE_FORMATS or not listed_so:
+        return listed_so
+    names = converter_names(original)
+    return listed_so.union(name for name, theirs in names.items() if theirs in listed_so)
 
 
 def narrowed(table: CalibrationTable, model: ir.Model) -> CalibrationTable:

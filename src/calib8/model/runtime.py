@@ -81,11 +81,27 @@ class Session:
             raise self._refused(feeds, error) from error
 
     def _refused(self, feeds: Arrays, error: Exception) -> DataError:
+        short = self._other_rows(feeds)
+        if short is not None:
+            return short
         fed = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in feeds.items())
         wanted = ", ".join(str(spec) for spec in self.inputs)
         return DataError(
             self.name, f"ONNX Runtime refused {fed} ({_reason(error)})", f"The model takes {wanted}"
         )
+
+    def _other_rows(self, feeds: Arrays) -> DataError | None:
+        """What to say where arrays fit but for the number of samples that the model takes at once."""
+        for spec in self.inputs:
+            array, shape = feeds.get(spec.name), spec.shape
+            if array is None or not shape or array.ndim != len(shape) or not isinstance(shape[0], int):
+                continue
+            rest = zip(array.shape[1:], shape[1:], strict=True)
+            if array.shape[0] != shape[0] and all(a == b for a, b in rest if isinstance(b, int)):
+                problem = f"input '{spec.name}' takes {shape[0]} samples at once, and {array.shape[0]} came"
+                cure = f"Give a number of samples that {shape[0]} divides, or a model with a free batch"
+                return DataError(self.name, problem, cure)
+        return None
 
 
 def runtime_version() -> str:

@@ -57,7 +57,8 @@ def diagnose(
 
     Args:
         fp32: path or ModelProto of the float model; or a torch module in float32.
-        int8: the QDQ model made from it; None: one made with plain ranges and without repairs.
+        int8: the QDQ model made from it, or an int8 ``.tmfile`` of Tengine, which is looked at as a QDQ model
+            of its scales and codes; None: one made with plain ranges and without repairs.
         data: images or arrays, or a ``Reading``, whose other fields are keywords too; they calibrate what is
             made here. Without ``samples`` that is with all, and ``COMPARED`` are compared; ``batch`` is that
             of the comparison. What can be read once is read once, no further than needed.

@@ -36,6 +36,7 @@ def wishes_of(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish,
     not what the int8 model was calibrated with, nothing else is worth a look. Repairs that the model has
     already stay where the wish is for something else, and new statistics of batch normalizations in any case:
     without them it would be another function. Ranges that the user gave and that clip are left out in all.
+    Nothing is kept in float where the form of the model has no floats.
     """
     causes = _causes(diagnosis)
     if "statistics" in causes:
@@ -66,4 +67,5 @@ def wishes_of(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish,
         found.setdefault(Wish(repairs=done, keep_float=diagnosis.advice.nodes))
     for repairs in ALWAYS:
         found.setdefault(Wish(repairs=(*estimated, *repairs)))
-    return tuple(replace(wish, without_ranges=tuple(sorted(set(given)))) for wish in found)[:MOST]
+    wishes = (wish for wish in found if basis.takes_float or not wish.keep_float)
+    return tuple(replace(wish, without_ranges=tuple(sorted(set(given)))) for wish in wishes)[:MOST]

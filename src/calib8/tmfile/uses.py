@@ -14,7 +14,7 @@ USES: Final[Mapping[Kind, str]] = {
         "inspect"
     ),
     "quantized": Text(
-        f"an int8 .tmfile goes into evaluate, compare (as its second model), "
+        f"an int8 .tmfile goes into evaluate, compare and diagnose (as their second model), "
         f"{either('InferenceSession', 'run')}, compile, export (as a program), benchmark and inspect"
     ),
     "half": Text("a .tmfile of float16 goes into inspect alone"),

@@ -18,7 +18,7 @@ from calib8.calibration.streaming import opened_for
 from calib8.data.reading import LabelWords, Reading, SampleWords
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
-from calib8.files import check_output, check_written_model, checked_path, remove_leftovers
+from calib8.files import check_output, checked_path, remove_leftovers
 from calib8.model.graph import model_hash
 from calib8.notebook import grid, in_notebook, notes
 from calib8.number_texts import count, percent
@@ -34,7 +34,7 @@ from calib8.tasks.judges.own import OwnJudge
 from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tuning.attempts import Attempts, Unprovable
 from calib8.tuning.clock import BudgetOver, Clock
-from calib8.tuning.float_forms import never_float
+from calib8.tuning.float_forms import check_tuned_model, never_float
 from calib8.tuning.folder import Folder
 from calib8.tuning.judging import JUDGES, Judge
 from calib8.tuning.promise import PARAMETERS, TASK_OF, Promise, Promises, PromiseWords, seconds_of
@@ -240,7 +240,7 @@ def _scheme(target: str | TargetChoice | None, runtime: str, words: Mapping[str,
 def _place(output: str | os.PathLike[str], model: Model) -> Path:
     """Where the model will lie, looked at before anything is made."""
     out = checked_path(output, "output")
-    check_written_model(out, parameter("output", out))
+    check_tuned_model(out, parameter("output", out))
     read = [("an input", model)] if isinstance(model, str | os.PathLike) else []
     check_output(parameter("output", out), out, read)
     return out

@@ -42,10 +42,10 @@ MADE_BY_TENGINE: Final = 1
 
 Single = npt.NDArray[np.float32]
 
-NO_STEPS: Final[Mapping[str, Single]] = {}
+NO_STEPS: Final[Mapping[int, Single]] = {}
 
-Known = tuple[Mapping[str, Single], Mapping[str, CodedArray]]
-"""Scales of weights, and constants that are codes already, by name."""
+Known = tuple[Mapping[int, Single], Mapping[str, CodedArray]]
+"""Scales of weights by their place, and constants that are codes already by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +83,7 @@ def in_codes(
     name: str = "model",
     *,
     constants: Mapping[str, CodedArray] = NONE,
-    steps: Mapping[str, Single] = NO_STEPS,
+    steps: Mapping[int, Single] = NO_STEPS,
     hand_back: bool = True,
 ) -> Coded:
     """The model in codes.
@@ -94,12 +94,13 @@ def in_codes(
             theirs, where operators hand scales back.
         name: of the model, for messages.
         constants: tensor → codes that it has already; others are rounded.
-        steps: weight → scales that were chosen for it, see ``CodedLayer``; others follow from its elements.
+        steps: place of weights → scales that were chosen for them, see ``CodedLayer``; others follow from
+            their elements.
         hand_back: operators hand their scale back; False: every tensor keeps its own.
 
     Raises:
         UnsupportedModelError: no float model, or one without weights.
-        TableError: tensors without a scale, all of them.
+        TableError: tensors without a scale above 0, all of them.
     """  # fmt: skip
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
@@ -129,12 +130,38 @@ def _put_operands(
             _operands(node, tensors, constants, name)
 
 
-def refuse_missing(graph: Graph, sources: Mapping[int, str], scales: Mapping[str, float], name: str) -> None:
-    """Refuses tensors that have no scale above 0; ``sources`` as ``hand_back`` gives them."""
-    lacking = [graph.tensors[at].name for at, own in sources.items() if not scales.get(own, 0.0) > 0.0]
-    if lacking:
-        problem = f"lacks {len(lacking)} of the {len(sources)} tensors of {name}: {', '.join(lacking[:9])}"
-        raise TableError("the table of scales", problem, "Calibrate the same model again")
+def refuse_missing(
+    graph: Graph,
+    sources: Mapping[int, str],
+    scales: Mapping[str, float],
+    name: str,
+    formula: str = "the largest magnitude / 127",
+) -> None:
+    """Refuses tensors that have no scale above 0.
+
+    Args:
+        graph: the float model.
+        sources: of its tensors, as ``hand_back`` gives them.
+        scales: of tensors, by name.
+        name: of the model, for messages.
+        formula: what scales are, for messages.
+
+    Raises:
+        TableError: the table has the scale 0 for tensors, or lacks them; all of both are counted.
+    """
+    zero = [graph.tensors[at].name for at, own in sources.items() if own in scales and not scales[own] > 0.0]
+    lacking = [graph.tensors[at].name for at, own in sources.items() if own not in scales]
+    told = ("has the scale 0 for", zero), ("lacks", lacking)
+    problem = "; ".join(
+        f"{verb} {len(found)} of the {len(sources)} tensors of {name}: {', '.join(found[:9])}"
+        for verb, found in told
+        if found
+    )
+    if problem:
+        cure = "Calibrate the same model again"
+        if zero:
+            cure += f", or write scales above 0 there: {formula}, or 1 for a tensor of zeros"
+        raise TableError("the table of scales", problem, cure)
 
 
 def _of(*scales: np.float32) -> Quantization:
@@ -152,7 +179,7 @@ def _layer(graph: Graph, node: Node, tensors: list[Tensor], known: Known, name: 
     x, weight = tensors[node.inputs[0]], graph.tensors[node.inputs[1]]
     data = floats_of(weight, name)
     rows = data.reshape(data.shape[0], -1)
-    steps = chosen.get(weight.name)
+    steps = chosen.get(node.inputs[1])
     if steps is None:
         steps = _known_steps(constants.get(weight.name), node, len(rows))
     if steps is None:

@@ -20,13 +20,14 @@ from typing import Final
 
 import numpy as np
 
-from calib8.errors import TableError, UnsupportedModelError
+from calib8.errors import UnsupportedModelError
 from calib8.exporting.tmfile.codes import (
     MADE_BY_TENGINE,
     Coded,
     CodedLayer,
     floats_of,
     halve,
+    refuse_missing,
     rounded,
     without_codes,
 )
@@ -51,16 +52,14 @@ def in_uint8(graph: Graph, codes: Mapping[str, Code], name: str = "model") -> Co
 
     Raises:
         UnsupportedModelError: no float model, or one without weights.
-        TableError: tensors without a scale, all of them.
+        TableError: tensors without a scale above 0, all of them.
     """
     if kind(graph) != "float":
         raise UnsupportedModelError(name, f"is a {kind(graph)} Tengine model", "Give the float one")
     graph, _ = unshared(graph)
     sources = scale_sources(graph)
-    lacking = [graph.tensors[at].name for at, own in sources.items() if not codes.get(own, (0.0, 0))[0] > 0.0]
-    if lacking:
-        problem = f"lacks {len(lacking)} of the {len(sources)} tensors of {name}: {', '.join(lacking[:9])}"
-        raise TableError("the table of scales", problem, "Calibrate the same model again")
+    scales = {tensor: scale for tensor, (scale, _) in codes.items()}
+    refuse_missing(graph, sources, scales, name, "(max − min) / 255")
     tensors = list(map(without_codes, graph.tensors))
     for place, source in sources.items():
         tensors[place] = replace(tensors[place], dtype="uint8", quantization=_of(*codes[source]))

@@ -30,7 +30,6 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from calib8.errors import UnsupportedModelError
 from calib8.exporting.tmfile.alone import Alone, alone
 from calib8.exporting.tmfile.codes import LARGEST, Single, floats_of, nearest, refuse_missing
 from calib8.exporting.tmfile.hand_back import scale_sources
@@ -97,8 +96,8 @@ def searched_scales(
     *,
     threads: int,
     progress: Progress,
-) -> dict[str, Single]:
-    """Weight → one scale per index of axis 0, of all layers that are searched.
+) -> dict[int, Single]:
+    """Place of weights among the tensors → one scale per index of axis 0, of all layers that are searched.
 
     Args:
         graph: a float model in the order NCHW, with all sizes.
@@ -110,7 +109,7 @@ def searched_scales(
 
     Raises:
         TableError: tensors without a scale.
-        UnsupportedModelError: operators without an ONNX form, weights of one name.
+        UnsupportedModelError: operators without an ONNX form.
         DataError: the runs do not fit the model.
     """
     whole, _ = unshared(graph)
@@ -119,25 +118,15 @@ def searched_scales(
     steps = {place: np.float32(scales[source]) for place, source in sources.items()}
     nodes = [node for node in whole.nodes if node.op not in (CONST, INPUT)]
     counter = SampleCounter("choosing scales of weights", len(nodes), progress)
-    _check_names(whole, nodes, name)
     search = _Search(whole, name, steps, min(threads, AT_ONCE), runs[:MOST_SAMPLES])
-    found: dict[str, Single] = {}
+    found: dict[int, Single] = {}
     for node in nodes:
         chosen = search.node(node)
         if chosen is not None:
-            found[whole.tensors[node.inputs[1]].name] = chosen
+            found[node.inputs[1]] = chosen
         search.forget(node)
         counter(1)
     return found
-
-
-def _check_names(graph: Graph, nodes: Sequence[Node], name: str) -> None:
-    """Two weights of one name could not be told apart."""
-    names = [graph.tensors[place].name for place in {node.inputs[1] for node in nodes if node.op in SEARCHED}]
-    twice = sorted(each for each, count in Counter(names).items() if count > 1)
-    if twice:
-        problem = f"has more than one weight called '{twice[0]}', whose scales are searched by name"
-        raise UnsupportedModelError(name, problem, "Give each a name of its own, or search no scales")
 
 
 class _Search:

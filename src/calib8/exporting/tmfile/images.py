@@ -138,14 +138,19 @@ def _kind(node: ir.Node, out: tuple[int, ...]) -> int:
     raise NoFormError(f"its mode is {mode} with {coordinates} coordinates")
 
 
-def blocks(op: str) -> Callable[[Net, ir.Node], None]:
-    """Channels become pixels, or pixels channels."""
+def depth_to_space(net: Net, node: ir.Node) -> None:
+    """Channels become pixels: Tengine's kernels take those of a block from channels side by side (CRD)."""
+    mode = node.attributes["mode"].as_string() if "mode" in node.attributes else "DCR"
+    if mode != "CRD" and net.image(node.outputs[0])[1] != 1:
+        raise NoFormError(f"its mode is {mode}, and Tengine computes CRD")
+    _blocks(net, node)
 
-    def add(net: Net, node: ir.Node) -> None:
-        mode = node.attributes["mode"].as_string() if "mode" in node.attributes else "DCR"
-        if mode != "DCR":
-            raise NoFormError(f"its mode is {mode}")
-        size = int_attribute(node, "blocksize", 1)
-        net.write(node, op, [net.read(node.inputs[0])], block_size=size)
 
-    return add
+def space_to_depth(net: Net, node: ir.Node) -> None:
+    """Pixels become channels."""
+    _blocks(net, node)
+
+
+def _blocks(net: Net, node: ir.Node) -> None:
+    size = int_attribute(node, "blocksize", 1)
+    net.write(node, node.op_type, [net.read(node.inputs[0])], block_size=size)

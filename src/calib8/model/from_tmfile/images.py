@@ -103,9 +103,9 @@ def _resize(
 
 
 def depth_to_space(builder: Builder, node: Node) -> None:
-    """Channels become pixels."""
+    """Channels become pixels; those of a block lie side by side."""
     (size,) = whole(node, "block_size")
-    builder.write(node, "DepthToSpace", [builder.read(node.inputs[0])], blocksize=size)
+    builder.write(node, "DepthToSpace", [builder.read(node.inputs[0])], blocksize=size, mode="CRD")
 
 
 def space_to_depth(builder: Builder, node: Node) -> None:

@@ -37,3 +37,10 @@ LOWER: Final[Mapping[str, Callable[[Builder, Node], None]]] = {
 """Operator → what adds its instructions, or raises ``NoFormError``."""
 
 NO_KERNEL: Final = "Tengine's runtime has no int8 kernel for it"
+
+_COPIES: Final = frozenset({"DepthToSpace", "Flatten", "Permute", "Reshape", "ShuffleChannel", "Split"})
+
+
+def copies_codes(node: Node) -> bool:
+    """Whether Tengine moves the codes of a node as they are, whatever the scales of both tensors say."""
+    return node.op in _COPIES or (node.op == "Concat" and len(node.inputs) == 1)
