@@ -13,6 +13,12 @@ class Context:
     def arena(self) -> npt.NDArray[np.uint8]:
         """The arena itself, not a copy."""
 
+class LengthFault(Exception):
+    """A sequence is shorter than it is said to be.
+
+    Its ``args``: number of the step, buffer of the lengths, sample, length, steps of the sequence.
+    """
+
 class Engine:
     """A plan with its kernels chosen and its threads ready."""
 
