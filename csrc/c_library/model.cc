@@ -123,7 +123,7 @@ void Model::run(const Arrays& arrays) const {
 void Model::run(engine::Context& context, const std::vector<uint8_t*>& ports) const {
   try {
     engine_->run(context, 0, steps_, ports, nullptr);
-  } catch (const engine::LengthFault& thrown) {
+  } catch (const engine::LengthError& thrown) {
     const engine::WrongLength& fault = thrown.found;
     const auto port = static_cast<size_t>(fault.buffer - engine::kFirstPort);
     const bool fed = fault.buffer >= engine::kFirstPort && port < plan_.inputs.size();

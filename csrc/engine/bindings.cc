@@ -223,17 +223,17 @@ class Bound {
   int64_t process_ = fork_count();
 };
 
-// LengthFault with its numbers: (step, buffer, sample, length, most).
+// LengthError with its numbers: (step, buffer, sample, length, most).
 void add_faults(nb::module_& m) {
   static nb::handle fault;  // lives as long as the module, which nobody unloads
-  const nb::object type = nb::steal(PyErr_NewException("calib8._core.engine.LengthFault", nullptr, nullptr));
-  m.attr("LengthFault") = type;
+  const nb::object type = nb::steal(PyErr_NewException("calib8._core.engine.LengthError", nullptr, nullptr));
+  m.attr("LengthError") = type;
   fault = nb::object(type).release();
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
-    } catch (const LengthFault& thrown_fault) {
-      const WrongLength& found = thrown_fault.found;
+    } catch (const LengthError& thrown_error) {
+      const WrongLength& found = thrown_error.found;
       const nb::tuple told =
           nb::make_tuple(found.step, found.buffer, found.sample, found.length, found.most);
       PyErr_SetObject(fault.ptr(), told.ptr());

@@ -15,22 +15,22 @@ struct WrongLength {
   int64_t sample, length, most;
 };
 
-class LengthFault : public std::runtime_error {
+class LengthError : public std::runtime_error {
  public:
-  explicit LengthFault(const WrongLength& wrong)
+  explicit LengthError(const WrongLength& wrong)
       : std::runtime_error("a sequence has a length that is not in 0 … its steps"), found(wrong) {}
 
   const WrongLength found;
 };
 
-// Throws LengthFault where a sample of a recurrent layer has a length below 0 or beyond the sequence.
+// Throws LengthError where a sample of a recurrent layer has a length below 0 or beyond the sequence.
 inline void check_lengths(const Recurrent& layer, int64_t step, uint8_t* const* buffers) {
   if (layer.lengths_buffer < 0) return;
   const auto* lengths =
       reinterpret_cast<const int32_t*>(buffers[layer.lengths_buffer] + layer.lengths_offset);
   for (int64_t sample = 0; sample < layer.samples; ++sample) {
     if (lengths[sample] >= 0 && lengths[sample] <= layer.steps) continue;
-    throw LengthFault({step, layer.lengths_buffer, sample, lengths[sample], layer.steps});
+    throw LengthError({step, layer.lengths_buffer, sample, lengths[sample], layer.steps});
   }
 }
 

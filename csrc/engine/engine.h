@@ -80,7 +80,7 @@ class Engine {
   // Steps first … last−1 with the ports' buffers. Safe to call from several threads with a context each: the
   // first one gets the threads of the pool, others work alone. With `nanoseconds`, time per step is added
   // there. Throws std::invalid_argument for a context of another engine or one that is in use, and
-  // LengthFault for sequences that a layer cannot read: outputs hold anything then.
+  // LengthError for sequences that a layer cannot read: outputs hold anything then.
   void run(Context& context, int64_t first, int64_t last, const std::vector<uint8_t*>& ports,
            int64_t* nanoseconds);
 

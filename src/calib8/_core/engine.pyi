@@ -13,7 +13,7 @@ class Context:
     def arena(self) -> npt.NDArray[np.uint8]:
         """The arena itself, not a copy."""
 
-class LengthFault(Exception):
+class LengthError(Exception):
     """A sequence is shorter than it is said to be.
 
     Its ``args``: number of the step, buffer of the lengths, sample, length, steps of the sequence.
@@ -91,6 +91,7 @@ class Engine:
 
         Raises:
             ValueError: there are no such steps, or number or bytes of the arrays do not fit.
+            LengthError: a layer reads a length beyond its sequence.
         """
 
     def run_all(self, inputs: Sequence[npt.NDArray[Any]], outputs: Sequence[npt.NDArray[Any]]) -> None:

@@ -143,7 +143,7 @@ class Engine:
         """
         try:
             self._run_into(feeds, results, nanoseconds, float_nanoseconds)
-        except _core.engine.LengthFault as fault:
+        except _core.engine.LengthError as fault:
             raise self._told(fault) from None
 
     def _run_into(
@@ -185,7 +185,7 @@ class Engine:
         def run() -> None:
             try:
                 native()
-            except _core.engine.LengthFault as fault:
+            except _core.engine.LengthError as fault:
                 raise self._told(fault) from None
 
         return run
