@@ -234,8 +234,7 @@ void add_faults(nb::module_& m) {
       std::rethrow_exception(thrown);
     } catch (const LengthError& thrown_error) {
       const WrongLength& found = thrown_error.found;
-      const nb::tuple told =
-          nb::make_tuple(found.step, found.buffer, found.sample, found.length, found.most);
+      const nb::tuple told = nb::make_tuple(found.step, found.buffer, found.sample, found.length, found.most);
       PyErr_SetObject(fault.ptr(), told.ptr());
     }
   });

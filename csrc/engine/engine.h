@@ -91,8 +91,8 @@ class Engine {
     std::shared_ptr<const SplitRows> split;  // what kernels find in Memory::split
     bool pair_sums_fit;                      // and in Memory::pair_sums_fit
     std::shared_ptr<const void> step;
-    bool shared;          // by all threads; else the caller does it alone (step_cost.h)
-    bool goes_with_next;  // a border of what the next step writes: threads need not meet in between
+    bool shared;               // by all threads; else the caller does it alone (step_cost.h)
+    bool goes_with_next;       // a border of what the next step writes: threads need not meet in between
     const Recurrent* checked;  // a layer whose lengths every run looks at, else null; `step` keeps it
   };
   struct Job;
