@@ -177,6 +177,8 @@ def test_codes_of_a_declared_state_are_those_of_what_feeds_it(tmp_path: Path) ->
         (lambda s: s.run(None, {"x": np.zeros((2, FRAME), np.float32)}), "float32 2×6"),
         (lambda s: s.set_state({"state": np.zeros((2, 2, 4), np.float32)}), "takes state: float32 2×1×4"),
         (lambda s: s.set_state({"h": np.zeros(4)}), "got 'h'"),
+        (lambda s: s.set_state({"state": np.full((2, 1, 4), np.nan, np.float32)}), "'state' holds NaN"),
+        (lambda s: s.set_state({"state": [[[0, 0, 0, np.inf]], [[0] * 4]]}), "'state' holds NaN or infinite"),
         (lambda s: s.run(["z"], {"x": STREAMS[0][0]}), "no output 'z'"),
     ],
 )

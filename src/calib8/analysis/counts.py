@@ -1,10 +1,4 @@
-"""How much a layer stores and computes.
-
-Conv             macs = elements of the output · I/g · k_h · k_w
-ConvTranspose    macs = elements of the input · O/g · k_h · k_w
-Gemm, MatMul     macs = elements of the output · K                     for [M, K] × [K, N]
-LSTM, GRU, RNN   macs = steps · samples · elements of W and R          for an input of steps · samples · I
-"""
+"""What a layer stores, and of which sizes it is counted; ``calib8.model.work`` has what it computes."""
 
 from __future__ import annotations
 
@@ -14,8 +8,8 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, graph_inputs, input_at
 from calib8.model.infer_shapes import with_input_shapes
-from calib8.model.work import elements, macs
-from calib8.ops.groups import CODED_BIAS_INPUT, RECURRENT, SETTING_OPS, WEIGHT_INPUT
+from calib8.model.work import elements
+from calib8.ops.groups import CODED_BIAS_INPUT, SETTING_OPS, WEIGHT_INPUT
 from calib8.ops.questions import has_slopes, is_weighted, normalizes
 from calib8.quantization.qdq import dequantizer, float_origin, nodes
 
@@ -24,17 +18,6 @@ STORED_SETTINGS: Final = SETTING_OPS | {"Range", "Upsample"}
 
 UNCOUNTED_OPS: Final = frozenset({"Einsum"})
 """Ops that multiply and accumulate but are not counted."""
-
-
-def layer_macs(node: ir.Node) -> int | None:
-    """Multiply-accumulates of one run; 0 for other ops, None where a size is unknown."""
-    if node.op_type not in RECURRENT:
-        return macs(node)
-    source, *weights = (elements(input_at(node, place)) for place in range(3))
-    sizes = node.inputs[0].shape if node.inputs[0] is not None else None
-    if source is None or None in weights or sizes is None or not isinstance(sizes[-1], int):
-        return None
-    return source // max(sizes[-1], 1) * sum(weight or 0 for weight in weights)
 
 
 def with_batch_of_one(model: ir.Model) -> ir.Model:

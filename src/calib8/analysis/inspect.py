@@ -18,7 +18,6 @@ import onnx_ir as ir
 from calib8.analysis.batch_norms import BatchNormInspection, batch_norm_warning, inspect_batch_norms
 from calib8.analysis.counts import (
     UNCOUNTED_OPS,
-    layer_macs,
     parameters,
     samples_per_run,
     stored_values,
@@ -38,7 +37,7 @@ from calib8.model.graph import (
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
-from calib8.model.work import elements
+from calib8.model.work import elements, macs
 from calib8.ops.groups import ARRANGING_OPS, MOVE_OPS, OF_SHAPES, QUANTIZERS
 from calib8.ops.questions import adds
 from calib8.parameters import Text, with_both
@@ -274,7 +273,7 @@ def _layers(model: ir.Model, reasons: dict[str, str]) -> Found:
 def _layer(node: ir.Node, reason: str) -> LayerInspection:
     size = sum(elements(value) or 0 for value in stored_values(node))
     shape = tensor_spec(node.outputs[0]).shape if node.outputs else None
-    return LayerInspection(label(node), node.op_type, shape, size, layer_macs(node), not reason, reason)
+    return LayerInspection(label(node), node.op_type, shape, size, macs(node), not reason, reason)
 
 
 def _computing(candidates: Iterable[ir.Node]) -> Iterable[ir.Node]:
