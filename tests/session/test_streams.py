@@ -215,6 +215,9 @@ def test_programs_and_plans_with_states_that_are_none_are_refused(tmp_path: Path
     for state in (State("x", "stateN"), State("state", "z"), short):
         with pytest.raises(ModelError, match='state "'):
             verify(replace(session.program, states=(state,)))
+    lost = State("state", "stateN", np.full((2, 1, UNITS), np.nan, np.float32))
+    with pytest.raises(ModelError, match='state "state": begins with NaN or infinite values'):
+        verify(replace(session.program, states=(lost,)))
     with pytest.raises(ModelError, match="shares a port"):
         verify(replace(session.program, states=(State("state", "stateN"),) * 2))
     for broken in (PlanState("x", "stateN"), PlanState("state", "z"), PlanState("state", "stateN", 0, b"1")):
