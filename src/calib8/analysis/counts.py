@@ -9,12 +9,15 @@ import onnx_ir as ir
 from calib8.model.graph import constant, graph_inputs, input_at
 from calib8.model.infer_shapes import with_input_shapes
 from calib8.model.work import elements
-from calib8.ops.groups import CODED_BIAS_INPUT, SETTING_OPS, WEIGHT_INPUT
+from calib8.ops.groups import CODED_BIAS_INPUT, CODED_CELLS, SETTING_OPS, WEIGHT_INPUT
 from calib8.ops.questions import has_slopes, is_weighted, normalizes
 from calib8.quantization.qdq import dequantizer, float_origin, nodes
 
 STORED_SETTINGS: Final = SETTING_OPS | {"Range", "Upsample"}
 """Ops whose float constants are settings, nothing that was trained."""
+
+CELL_WEIGHTS: Final = (1, 2, 3, 7)
+"""Places of the weights, biases and peepholes of a recurrent layer."""
 
 UNCOUNTED_OPS: Final = frozenset({"Einsum"})
 """Ops that multiply and accumulate but are not counted."""
@@ -48,6 +51,9 @@ def stored_values(node: ir.Node) -> list[ir.Value]:
     """
     if node.op_type in STORED_SETTINGS:
         return []
+    if node.op_type in CODED_CELLS:
+        found = [input_at(node, place) for place in CELL_WEIGHTS]
+        return [value for value in found if value is not None and constant(value) is not None]
     if node.op_type in CODED_BIAS_INPUT or node.op_type.startswith("QLinear"):
         indices = (WEIGHT_INPUT.get(node.op_type), CODED_BIAS_INPUT.get(node.op_type))
         found = [input_at(node, index) for index in indices if index is not None]

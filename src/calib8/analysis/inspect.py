@@ -51,6 +51,7 @@ from calib8.quantization.qdq import (
     activation_values,
     codes_behind,
     float_inputs,
+    is_coded_cell,
     is_integer_op,
     label,
     nodes,
@@ -64,6 +65,8 @@ from calib8.tensors import TensorSpec
 REFERENCE_TARGET: Final = "onnxruntime"
 """Targets differ in where Q/DQ go; in what is quantized only at the outputs (a Softmax there) and in what one
 alone computes from codes (normalizations)."""
+
+CELL_OF_FLOATS: Final = "its weights alone are codes, its gates and states float32"
 
 NO_LAYERS: Final = QUANTIZERS | OF_SHAPES
 """Ops that read activations but compute nothing from their values."""
@@ -290,6 +293,8 @@ def _what_is_missing(node: ir.Node, coded: set[ir.Node]) -> str:
         node: the node.
         coded: the nodes before it that run on codes.
     """
+    if is_coded_cell(node):
+        return CELL_OF_FLOATS
     if is_integer_op(node):
         return ""
     if node.op_type in WEIGHTED_OPS:
@@ -331,7 +336,7 @@ def _what_layer_misses(layer: ir.Node) -> str:
 
 def _what_cell_misses(cell: ir.Node) -> str:
     if all(codes_behind(cell.inputs[place]) is not None for place in CELL_WEIGHTS):
-        return "its weights alone are codes, its gates and states float32"
+        return CELL_OF_FLOATS
     return "its weights do not come from DequantizeLinear"
 
 

@@ -18,13 +18,13 @@ import onnx_ir as ir
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays
-from calib8.ops.groups import RECURRENT, WEIGHT_INPUT
+from calib8.ops.groups import CODED_CELLS, RECURRENT, WEIGHT_INPUT
 from calib8.ops.questions import is_transposed_convolution
 
 
 def macs(node: ir.Node) -> int | None:
     """Multiply-accumulates for the shapes in the graph; 0 for other ops, None where a size is unknown."""
-    if node.op_type in RECURRENT:
+    if node.op_type in RECURRENT | CODED_CELLS:
         return _recurrent_macs(node)
     if node.op_type not in WEIGHT_INPUT:
         return 0

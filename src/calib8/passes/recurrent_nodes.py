@@ -7,7 +7,6 @@ its first states    are constants that are not 0; its lengths are constants that
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,7 +16,6 @@ import onnx_ir as ir
 from calib8.model.graph import constant, input_at
 from calib8.ops.groups import RECURRENT
 from calib8.ops.questions import is_standard
-from calib8.passes.decisions import NodeDecision
 
 DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
     "LSTM": ("Sigmoid", "Tanh", "Tanh"),
@@ -138,15 +136,3 @@ def _why_no_weight(array: npt.NDArray[np.generic] | None) -> str:
     if array.dtype != np.float32:
         return f"is {array.dtype}"
     return "" if np.all(np.isfinite(array)) else "holds NaN or Inf"
-
-
-def with_recurrent(
-    model: ir.Model, decisions: list[NodeDecision], keep_float: frozenset[str]
-) -> list[NodeDecision]:
-    """The decisions with LSTM, GRU and RNN whose weights are codes; tensors beside them need none."""
-    nodes = {node.name or "": node for node in model.graph if is_recurrent(node)}
-    why = {name: why_recurrent_float(node) for name, node in nodes.items() if name not in keep_float}
-    return [
-        replace(one, quantized=not why[one.node], reason=why[one.node]) if one.node in why else one
-        for one in decisions
-    ]

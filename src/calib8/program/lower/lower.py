@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.model.states import MOVES, stored_states
-from calib8.ops.groups import RECURRENT
+from calib8.ops.groups import CODED_CELLS, RECURRENT
 from calib8.ops.questions import is_standard
 from calib8.parameters import parameter
 from calib8.program.instructions import (
@@ -169,6 +169,8 @@ def _emitter(builder: Builder, node: ir.Node) -> Emit:
     """
     if emit_norms.begins_rows(builder, node):
         return emit_norms.rows_spelled_out
+    if node.op_type in CODED_CELLS:
+        raise NoFormError("it is an op of ONNX Runtime; the target calib8 has such layers")
     if not is_standard(node) or node.op_type not in EMIT:
         raise NoFormError("the op has no integer form")
     read = [value for value in node.inputs if value is not None and value in builder.forms]
