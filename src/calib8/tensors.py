@@ -95,7 +95,7 @@ class TensorSpec:
 
     def __str__(self) -> str:
         """``name: dtype N×3×224×224``, as messages show it."""
-        shape = "unknown shape" if self.shape is None else shape_text(self.shape)
+        shape = "unknown shape" if self.shape is None else shape_text(self.shape) or "scalar"
         return f"{self.name}: {self.dtype} {shape}"
 
 

@@ -187,9 +187,10 @@ def _is_coded(tensor: Tensor) -> bool:
 def _macs(graph: Graph, operator: Operator) -> int:
     """Elements of the output (of the input, where that is scattered) times weights that meet each."""
     if operator.op == "UNIDIRECTIONAL_SEQUENCE_LSTM":
-        steps = math.prod(graph.tensors[operator.inputs[0]].shape[:-1])
+        steps: int = math.prod(graph.tensors[operator.inputs[0]].shape[:-1])
         matrices = [operator.inputs[place] for place in LSTM_MATRICES if place < len(operator.inputs)]
-        return steps * sum(math.prod(graph.tensors[place].shape) for place in matrices if place >= 0)
+        weights: int = sum(math.prod(graph.tensors[place].shape) for place in matrices if place >= 0)
+        return steps * weights
     if operator.op not in WITH_WEIGHTS or len(operator.inputs) < 2 or min(operator.inputs[:2]) < 0:
         return 0
     weight = graph.tensors[operator.inputs[1]].shape

@@ -32,6 +32,7 @@ from calib8.model.runtime import Arrays
 from calib8.model.states import are_told, states_of, write_states
 from calib8.ops.groups import RECURRENT, WEIGHTED_OPS
 from calib8.parameters import parameter
+from calib8.passes.branches import telling_of_branches
 from calib8.passes.decisions import NodeDecision
 from calib8.passes.place import calibration_tensors, place
 from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
@@ -70,12 +71,14 @@ def open_data(
     original = load_model(with_fixed(model, reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
-    found = opened_for(original, reading, elsewhere=True)
+    with telling_of_branches(original):
+        found = opened_for(original, reading, elsewhere=True)
     if found.elsewhere is not None and reading.labels is not None:
         problem = "are not for data that other machines calibrate with"
         raise UsageError(parameter("labels"), problem, "Leave them out")
     part = one_shard(found, shard)
-    sample = first_sample(part)
+    with telling_of_branches(original):
+        sample = first_sample(part)
     with naming_file(original):
         prepared = prepare(original, sample)
         if part.carried or are_told(original, reading.state):  # data with states of their own are no streams

@@ -2,7 +2,7 @@
 
 its activations     are others than Sigmoid, Tanh, Relu, HardSigmoid, Softsign, Affine and ScaledTanh
 its weights         are computed, of another type, or hold NaN or Inf; likewise biases and peepholes
-its first states    are constants that are not 0; its lengths are constants that are not all of the sequence
+its first states    are constants that hold NaN or Inf
 """
 
 from __future__ import annotations
@@ -94,14 +94,21 @@ def why_cell_float(node: ir.Node) -> str:
     for place, what in PARAMETERS.items():
         if input_at(node, place) is not None and constant(input_at(node, place)) is None:
             return f"its {what} is computed"
-    if any(
-        np.any(array)
-        for array in map(constant, (input_at(node, place) for place in STATES))
-        if array is not None
-    ):
-        return "its first states are constants that are not 0"
-    lengths, steps = constant(input_at(node, LENGTHS)), sequence_length(node)
-    return "its lengths are constants" if lengths is not None and np.any(lengths != steps) else ""
+    lost = any(not np.all(np.isfinite(array)) for array in constant_states(node))
+    return "its first states hold NaN or Inf" if lost else ""
+
+
+def constant_states(node: ir.Node) -> list[npt.NDArray[np.generic]]:
+    """Those of its first states that never change."""
+    arrays = (constant(input_at(node, place)) for place in STATES)
+    return [array for array in arrays if array is not None]
+
+
+def cuts_sequences(node: ir.Node) -> bool:
+    """Whether lengths are computed, or constants that are not all of the sequence."""
+    value = input_at(node, LENGTHS)
+    lengths = constant(value)
+    return value is not None and (lengths is None or bool(np.any(lengths != sequence_length(node))))
 
 
 def sequence_length(node: ir.Node) -> int | None:

@@ -36,9 +36,10 @@ def why_recurrent_here(node: ir.Node, scheme: QuantScheme, keep_float: frozenset
     here = f"the target {scheme.name} has {node.op_type} in float"
     if why_recurrent_float(node):  # nobody has codes for it
         return here
-    forms = {"hybrid": _why_no_hybrid, "integer": lambda one, _: why_integer_float(one)}
     able = [
-        f"its {way} form" for way in scheme.takes_recurrent if way in forms and not forms[way](node, scheme)
+        f"its {way} form"
+        for way, reason in (("hybrid", _why_no_hybrid(node, scheme)), ("integer", why_integer_float(node)))
+        if way in scheme.takes_recurrent and not reason
     ]
     able += [f"the target {one.name}" for one in TARGETS.values() if one.recurrent == "hybrid"]
     return f"{here}; {' and '.join(able)} {'has' if len(able) == 1 else 'have'} codes for it"
