@@ -112,6 +112,7 @@ def test_everything_that_a_node_may_say_is_kept(seed: int, tmp_path: Path) -> No
         shape = [layer.program.slots[0].shape[0]] if name == "Y" else []
         shape += [len(layer.step.directions), layer.program.slots[0].shape[1], 16]
         value.CopyFrom(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
+    proto.graph.node[-1].attribute.append(onnx.helper.make_attribute("layout", 0))  # the op has none
     feeds = [random_sequences(layer.program, rng) for _ in range(4)]
     made = calib8.quantize(proto, feeds, **WORDS)
     assert [node.op_type for node in made.model.graph] == ["DynamicQuantizeLSTM"]

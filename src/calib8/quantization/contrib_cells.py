@@ -47,7 +47,12 @@ def _replace(names: Names, node: ir.Node, op: str) -> None:
         inputs[place], *more = _coded(names, node, place)
         scales += more
     made = ir.Node(
-        CONTRIB, op, [*inputs, *scales], node.attributes.values(), outputs=_taken(node), name=node.name
+        CONTRIB,
+        op,
+        [*inputs, *scales],
+        [one for one in node.attributes.values() if one.name != "layout"],
+        outputs=_taken(node),
+        name=node.name,
     )
     graph.insert_before(node, made)
     graph.remove(node, safe=True)
