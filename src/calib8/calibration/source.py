@@ -241,10 +241,11 @@ def refuse_recurrent_alone(model: ir.Model, scheme: QuantScheme, keep_float: fro
     cure = f"Use {parameter('target', 'calib8')}, whose recurrent layers have int8 weights"
     if scheme.name == "calib8":
         cure = f"Leave out {parameter('recurrent')}" if scheme.recurrent == "integer" else "Leave it in float"
-    elif "integer" in scheme.takes_recurrent and any(
-        layer.quantized for layer in _layers(model, scheme.with_recurrent("integer"), keep_float)
-    ):
-        cure += f", or {parameter('recurrent', 'integer')}"
+    else:
+        forms = [form for form in scheme.takes_recurrent if form not in ("float", scheme.recurrent)]
+        for form in forms:
+            if any(layer.quantized for layer in _layers(model, scheme.with_recurrent(form), keep_float)):
+                cure += f", or {parameter('recurrent', form)}"
     raise UnsupportedModelError(model.graph.name or "model", problem, cure)
 
 
