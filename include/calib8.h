@@ -52,7 +52,8 @@ enum {
   CALIB8_BROKEN_PLAN = 5,   /* truncated, damaged, or it contradicts itself */
   CALIB8_FLOAT_PARTS = 6,   /* nodes were left to ONNX Runtime, which this library does without */
   CALIB8_NO_ISA = 7,        /* an instruction set that is unknown, or not on this processor */
-  CALIB8_WRONG_ARRAY = 8,   /* of another size, not aligned, or over another array */
+  CALIB8_WRONG_ARRAY = 8,   /* of another size, not aligned, over another array, or with a length of a
+                               sequence that is longer than the sequence */
   CALIB8_NO_MEMORY = 9,     /* there is not enough */
   CALIB8_BUSY = 10,         /* the stream is under way in another thread */
   CALIB8_NEEDS_STREAM = 11, /* the model carries a state from run to run: make a stream */

@@ -35,7 +35,15 @@ FAST_ISAS: tuple[str, ...] = ISAS[:-1] or ISAS
 
 def random_feeds(program: Program, rng: np.random.Generator) -> dict[str, Array]:
     """Codes over their whole range, sums up to a few thousand, floats over the range of codes and beyond."""
-    return {port.name: random_array(program.slots[port.slot], rng) for port in program.inputs}
+    feeds = {port.name: random_array(program.slots[port.slot], rng) for port in program.inputs}
+    for step in program.instructions:  # others than lengths that there are, would be refused
+        if isinstance(step, op.Recurrent) and "lengths" in step.extras:
+            slot = step.inputs[1 + step.extras.index("lengths")]
+            for port in program.inputs:
+                if port.slot == slot:
+                    most = program.slots[step.inputs[0]].shape[0]
+                    feeds[port.name] = rng.integers(0, most + 1, program.slots[slot].shape).astype(np.int32)
+    return feeds
 
 
 def random_array(slot: Slot, rng: np.random.Generator) -> Array:

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include "../engine/data_fault.h"
 #include "fault.h"
 
 namespace calib8::c_library {
@@ -120,7 +121,18 @@ void Model::run(const Arrays& arrays) const {
 }
 
 void Model::run(engine::Context& context, const std::vector<uint8_t*>& ports) const {
-  engine_->run(context, 0, steps_, ports, nullptr);
+  try {
+    engine_->run(context, 0, steps_, ports, nullptr);
+  } catch (const engine::LengthError& thrown) {
+    const engine::WrongLength& fault = thrown.found;
+    const auto port = static_cast<size_t>(fault.buffer - engine::kFirstPort);
+    const bool fed = fault.buffer >= engine::kFirstPort && port < plan_.inputs.size();
+    const std::string from = fed ? "'" + plan::printable(plan_.inputs[port].name) + "'" : "its lengths";
+    const std::string problem = "sample " + std::to_string(fault.sample) + " has the length " +
+                                std::to_string(fault.length) + " and " + std::to_string(fault.most) +
+                                " steps. Give lengths in 0 … " + std::to_string(fault.most);
+    throw Fault(CALIB8_WRONG_ARRAY, from + ": " + problem);
+  }
 }
 
 void Model::take(const Arrays& arrays, std::vector<uint8_t*>& ports) const {

@@ -17,6 +17,7 @@
 #include "checksum.h"
 #include "codec.h"
 #include "context_store.h"
+#include "data_fault.h"
 #include "engine.h"
 #include "peak/peak.h"
 
@@ -222,9 +223,27 @@ class Bound {
   int64_t process_ = fork_count();
 };
 
+// LengthError with its numbers: (step, buffer, sample, length, most).
+void add_faults(nb::module_& m) {
+  static nb::handle fault;  // lives as long as the module, which nobody unloads
+  const nb::object type = nb::steal(PyErr_NewException("calib8._core.engine.LengthError", nullptr, nullptr));
+  m.attr("LengthError") = type;
+  fault = nb::object(type).release();
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const LengthError& thrown_error) {
+      const WrongLength& found = thrown_error.found;
+      const nb::tuple told = nb::make_tuple(found.step, found.buffer, found.sample, found.length, found.most);
+      PyErr_SetObject(fault.ptr(), told.ptr());
+    }
+  });
+}
+
 }  // namespace
 
 void bind(nb::module_& m) {
+  add_faults(m);
   m.def("isa", [] { return std::string(default_isa().name); });
   using Names = std::vector<std::string>;
   m.def(

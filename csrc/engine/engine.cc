@@ -10,6 +10,7 @@
 
 #include "../platform.h"
 #include "codec.h"
+#include "data_fault.h"
 #include "limits.h"
 #include "pair_sums.h"
 #include "scratch.h"
@@ -69,6 +70,13 @@ const Conv* layer_of(const AnyStep& any) {
   return nullptr;
 }
 
+// A layer that reads lengths; null of any other step.
+const Recurrent* reads_lengths(const AnyStep& any) {
+  if (any.kind != kind_of<Recurrent>()) return nullptr;
+  const auto* layer = static_cast<const Recurrent*>(any.step.get());
+  return layer->lengths_buffer < 0 ? nullptr : layer;
+}
+
 }  // namespace
 
 Context::Context(const Engine& owner, int64_t arena_bytes, int64_t scratch_bytes, int threads)
@@ -110,7 +118,8 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
     }
     const Conv* layer = isa.asks_pair_sums ? layer_of(any) : nullptr;
     const bool pair_sums = layer != nullptr && pair_sums_fit(*layer, constants_);
-    steps_.push_back({table[kind], origins[kind], split, pair_sums, any.step, shared, false});
+    steps_.push_back(
+        {table[kind], origins[kind], split, pair_sums, any.step, shared, false, reads_lengths(any)});
     scratch_bytes_ = std::max(scratch_bytes_, any.scratch_bytes);
   }
   check_memory(scratch_bytes_);
@@ -137,6 +146,22 @@ class Entry {
 
  private:
   Context& context_;
+};
+
+// The threads of a pool where it is idle, given back at the end.
+class Turn {
+ public:
+  explicit Turn(SpinPool& pool) : pool_(pool), mine_(pool.try_acquire()) {}
+  ~Turn() {
+    if (mine_) pool_.release();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  bool mine() const { return mine_; }
+
+ private:
+  SpinPool& pool_;
+  const bool mine_;
 };
 
 }  // namespace
@@ -167,7 +192,8 @@ void Engine::run(Context& context, int64_t first, int64_t last, const std::vecto
   const Entry entry(context, *this);
   std::vector<uint8_t*> buffers{context.arena(), const_cast<uint8_t*>(constants_)};
   buffers.insert(buffers.end(), ports.begin(), ports.end());
-  const bool parallel = pool_.try_acquire();
+  const Turn turn(pool_);
+  const bool parallel = turn.mine();
   Job job{nullptr, nullptr, buffers.data(), &context, 1, {0}};
   for (int64_t i = first; i < last; ++i) {
     const Decoded& decoded = steps_[static_cast<size_t>(i)];
@@ -175,6 +201,7 @@ void Engine::run(Context& context, int64_t first, int64_t last, const std::vecto
       job.border = &decoded;
       continue;
     }
+    if (decoded.checked != nullptr) check_lengths(*decoded.checked, i, buffers.data());
     job.step = &decoded;
     const auto start = nanoseconds == nullptr ? Clock::time_point() : Clock::now();
     const bool shared = parallel && decoded.shared;
@@ -190,7 +217,6 @@ void Engine::run(Context& context, int64_t first, int64_t last, const std::vecto
       nanoseconds[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
     }
   }
-  if (parallel) pool_.release();
 }
 
 }  // namespace calib8::engine

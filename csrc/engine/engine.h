@@ -79,7 +79,8 @@ class Engine {
 
   // Steps first … last−1 with the ports' buffers. Safe to call from several threads with a context each: the
   // first one gets the threads of the pool, others work alone. With `nanoseconds`, time per step is added
-  // there. Throws std::invalid_argument for a context of another engine or one that is in use.
+  // there. Throws std::invalid_argument for a context of another engine or one that is in use, and
+  // LengthError for sequences that a layer cannot read: outputs hold anything then.
   void run(Context& context, int64_t first, int64_t last, const std::vector<uint8_t*>& ports,
            int64_t* nanoseconds);
 
@@ -90,8 +91,9 @@ class Engine {
     std::shared_ptr<const SplitRows> split;  // what kernels find in Memory::split
     bool pair_sums_fit;                      // and in Memory::pair_sums_fit
     std::shared_ptr<const void> step;
-    bool shared;          // by all threads; else the caller does it alone (step_cost.h)
-    bool goes_with_next;  // a border of what the next step writes: threads need not meet in between
+    bool shared;               // by all threads; else the caller does it alone (step_cost.h)
+    bool goes_with_next;       // a border of what the next step writes: threads need not meet in between
+    const Recurrent* checked;  // a layer whose lengths every run looks at, else null; `step` keeps it
   };
   struct Job;
   static void work(void* job, int part);

@@ -76,6 +76,8 @@ class QuantScheme:
             nodes needs any; ``integer``: LSTM and GRU from codes to codes with 16-bit gates and states, RNN
             float (``calib8.passes.integer_cells``).
         takes_recurrent: which of these the target can run.
+        contrib_cells: of hybrid recurrent layers, op → the op of ``com.microsoft`` that has its weights as
+            codes; empty: the op itself reads them through DequantizeLinear.
         spots: code of single activations for which 8 bits are too few, see ``calib8.passes.spots``; None: the
             target has no integer form for them.
         chooses_spots: the search for accuracy gives activations such codes where they need them; False: only
@@ -104,6 +106,7 @@ class QuantScheme:
     computes: frozenset[str] = frozenset()
     recurrent: Recurrence = "float"
     takes_recurrent: tuple[Recurrence, ...] = ("float",)
+    contrib_cells: Mapping[str, str] = field(default_factory=dict)
     spots: QuantSpec | None = None
     chooses_spots: bool = False
     multiplies_activations: bool = False
@@ -166,6 +169,8 @@ _ONNXRUNTIME: Final = QuantScheme(
     joins_pointwise=True,
     seal_float_layers=True,
     mixes_floats=True,
+    takes_recurrent=("float", "hybrid"),
+    contrib_cells={"LSTM": "DynamicQuantizeLSTM"},
     cautions={
         "int8": "ONNX Runtime on x86 leaves int8 layers with several readers in float unless the "
         "session option session.qdqisint8allowed is set to 1; uint8 is its fast path",
@@ -178,7 +183,13 @@ TARGETS: Final[dict[str, QuantScheme]] = {
     scheme.name: scheme
     for scheme in (
         _ONNXRUNTIME,
-        replace(_ONNXRUNTIME, name="onnxruntime-avx2", pair_limit=128),
+        replace(
+            _ONNXRUNTIME,
+            name="onnxruntime-avx2",
+            pair_limit=128,
+            takes_recurrent=("float",),
+            contrib_cells={},
+        ),
         replace(
             _ONNXRUNTIME,
             name="calib8",
@@ -187,6 +198,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             computes=TARGET_OPS | PAIR_OPS,
             recurrent="hybrid",
             takes_recurrent=("hybrid", "integer"),
+            contrib_cells={},
             spots=INT16,
             chooses_spots=True,
             multiplies_activations=True,

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from calib8.errors import UsageError
+from calib8.errors import DataError, UsageError
 from calib8.parameters import either, parameter
 from calib8.type_texts import a_type
 
@@ -36,6 +36,21 @@ def whole_number(value: object) -> int | None:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         return None
+
+
+def length_error(layer: str, source: str, sample: int, length: int, steps: int) -> DataError:
+    """What is raised where a sequence is said to be longer than it is, or shorter than nothing.
+
+    Args:
+        layer: name of the recurrent layer that reads it.
+        source: input that holds the lengths; empty where they are computed.
+        sample: the first one that is wrong.
+        length: what it is said to have.
+        steps: those of the tensor.
+    """
+    where = f"in '{source}' " if source else ""
+    problem = f"sequence_lens {where}has {length} for sample {sample}, and the sequence has {steps} steps"
+    return DataError(layer, problem, f"Give lengths in 0 … {steps}")
 
 
 def checked_sizes(shapes: object) -> dict[str, tuple[int, ...]]:
@@ -80,7 +95,7 @@ class TensorSpec:
 
     def __str__(self) -> str:
         """``name: dtype N×3×224×224``, as messages show it."""
-        shape = "unknown shape" if self.shape is None else shape_text(self.shape)
+        shape = "unknown shape" if self.shape is None else shape_text(self.shape) or "scalar"
         return f"{self.name}: {self.dtype} {shape}"
 
 

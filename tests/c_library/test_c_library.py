@@ -52,6 +52,9 @@ def feeds_of(session: InferenceSession, seed: int = 0) -> dict[str, Array]:
                 else (np.iinfo(spec.dtype).min, np.iinfo(spec.dtype).max)
             )
             feeds[spec.name] = rng.integers(low, high + 1, shape).astype(spec.dtype)
+    if "lengths" in feeds:  # of the sequences in the first input, beyond which a run is refused
+        most = len(next(iter(feeds.values())))
+        feeds["lengths"] = rng.integers(0, most + 1, feeds["lengths"].shape).astype(np.int32)
     return feeds
 
 
@@ -180,6 +183,23 @@ def test_a_larger_output_than_is_written(
     assert result.returncode == 1 and here in result.stderr, result
     with pytest.raises(ModelError, match=in_python):
         InferenceSession(tmp_path / "larger.c8")
+
+
+@pytest.mark.parametrize("length", [4, -1])
+def test_lengths_beyond_a_sequence(
+    length: int, programs: Programs, examples: list[Path], tmp_path: Path
+) -> None:
+    [plan] = [path for path in examples if path.stem == "Recurrent_onnx"]
+    feeds = feeds_of(InferenceSession(plan))
+    assert len(feeds["x"]) == 3
+    feeds["lengths"] = np.array([3, length], np.int32)
+    words: list[str] = []
+    for name, array in feeds.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        words += ["--input", str(tmp_path / f"{name}.npy")]
+    result = subprocess.run([str(programs["calib8-run"]), str(plan), *words], capture_output=True, text=True)
+    told = f"'lengths': sample 1 has the length {length} and 3 steps. Give lengths in 0 … 3"
+    assert result.returncode == 1 and told in result.stderr, result
 
 
 def test_parts_in_float_are_named(programs: Programs, examples: list[Path]) -> None:

@@ -146,3 +146,47 @@ def test_the_state_of_a_recurrent_layer_stays_float32() -> None:
         "LSTM",
         "LSTM",
     ]  # nothing rounds on the way
+
+
+MALFORMED: dict[str, tuple[Any, str]] = {
+    "too few": (MARKS[:5], "its array 'reset' is int64 5, and 'x' holds 10 frames"),
+    "too many": (np.append(MARKS, 0), "its array 'reset' is int64 11, and 'x' holds 10 frames"),
+    "NaN": (np.where(MARKS, np.nan, 0.0), "its array 'reset' is float64 10 with NaN"),
+    "fractions": (MARKS * 1.0, "its array 'reset' is float64 10"),
+    "text": (MARKS.astype(str), "its array 'reset' is text 10"),
+    "numbers of streams": (np.repeat([0, 1, 2], [3, 3, 4]), "its array 'reset' is int64 10 with the value 2"),
+    "two axes": (MARKS.reshape(2, 5), "its array 'reset' is int64 2×5"),
+    "one number": (np.array(1), "its array 'reset' is int64 scalar"),
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_malformed_marks_are_refused(what: str, tmp_path: Path) -> None:
+    marks, told = MALFORMED[what]
+    path = tmp_path / "frames.npz"
+    np.savez(path, x=FRAMES, reset=marks)
+    cure = "Give 'reset' one whole number or bool per frame, 1 where a stream begins, else 0"
+    for data, source in (
+        ({"x": FRAMES, "reset": marks}, "arrays"),
+        (str(path), str(path)),
+        (path, str(path)),
+    ):
+        with pytest.raises(DataError) as found:
+            read(data)
+        assert str(found.value).startswith(f"{source}: {told}") and cure in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("mark", "told"), [(0.5, "has float64 1 for the input"), ("1", "<U1"), (2, "has the mark 2 in 'reset'")]
+)
+def test_malformed_marks_of_items_are_refused(mark: Any, told: str) -> None:
+    with pytest.raises(DataError, match="sample 0: ") as found:
+        read([{"x": frame[None], "reset": mark} for frame in FRAMES])
+    assert told in str(found.value) and "'reset" in str(found.value)
+
+
+def test_marks_in_a_column_are_read() -> None:
+    found = read({"x": FRAMES, "reset": MARKS[:, None]})
+    assert all(
+        np.allclose(one["state"], state, atol=1e-6) for one, state in zip(found, by_hand(MARKS), strict=True)
+    )

@@ -123,6 +123,7 @@ def test_what_is_wrong_with_states_is_one_line(
         ("shape.npz", {"state": np.zeros((2, 2, UNITS), np.float32)}),
         ("names.npz", {"h": np.zeros(3, np.float32)}),
         ("type.npz", {"state": np.zeros((2, 1, UNITS))}),
+        ("nan.npz", {"state": np.full((2, 1, UNITS), np.nan, np.float32)}),
     ):
         np.savez(tmp_path / name, **arrays)
     (tmp_path / "broken.npz").write_bytes(b"PK\3\4")
@@ -130,6 +131,7 @@ def test_what_is_wrong_with_states_is_one_line(
         ("shape.npz", 1, "2×2×4"),
         ("names.npz", 1, "'h'"),
         ("type.npz", 1, "float64"),
+        ("nan.npz", 1, "'state' holds NaN or infinite values"),
         ("broken.npz", 1, "is no .npz of arrays"),
         ("none.npz", 1, "no such file"),
     ):

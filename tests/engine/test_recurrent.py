@@ -19,8 +19,10 @@ from bits import ISAS, assert_same_bits
 from calib8 import _core
 from calib8.engine.compile import compile_program
 from calib8.engine.run import Engine
+from calib8.errors import DataError
 from calib8.program.ops.cells import Cell
 from calib8.program.program import Program
+from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
 
@@ -117,13 +119,41 @@ def test_what_is_lost_has_one_pattern_of_bits(cell: Cell) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 7, 2**31 - 1, -(2**31)])
-def test_lengths_beyond_the_tensor_are_told_by_their_sample(length: int) -> None:
+def test_lengths_beyond_the_tensor_are_refused(length: int) -> None:
+    """By all who run, with one text; the next run of the same engine, with all its threads, is as before."""
     rng = np.random.default_rng(7)
     program = random_layer(rng, "GRU", (6, 3, 4, 5), extras=("lengths",)).program
-    feeds = {**random_sequences(program, rng), "lengths": np.array([6, length, 3], np.int32)}
-    assert_same_bits(program, feeds)
-    (got,) = Engine(compile_program(program), threads=1).run(feeds)
-    assert np.isnan(got[:, :, 1]).all() and np.isfinite(got[:, :, ::2]).all()
+    right = random_sequences(program, rng)
+    feeds = {**right, "lengths": np.array([6, length, 3], np.int32)}
+    told = f"sequence_lens in 'lengths' has {length} for sample 1, and the sequence has 6 steps. Give lengths"
+    with pytest.raises(DataError, match=told) as expected:
+        run_program(program, feeds)
+    [wanted] = run_program(program, right)
+    for isa in ISAS:
+        engine = Engine(compile_program(program), isa=isa, threads=2)
+        with pytest.raises(DataError) as found:
+            engine.run(feeds)
+        assert str(found.value) == str(expected.value)
+        np.testing.assert_array_equal(engine.run(right)[0], wanted)
+        assert engine.contexts == 1
+
+
+def test_a_bound_run_refuses_lengths_beyond_the_tensor() -> None:
+    program = random_layer(np.random.default_rng(7), "RNN", (5, 2, 3, 4), extras=("lengths",)).program
+    engine = Engine(compile_program(program))
+    feeds = random_sequences(program, np.random.default_rng(8))
+    result = np.empty(engine.plan.outputs[0].shape, np.float32)
+    run = engine.bound(feeds, [result])
+    assert run is not None
+    feeds["lengths"][:] = 5
+    run()
+    whole = result.copy()
+    feeds["lengths"][1] = 6
+    with pytest.raises(DataError, match="has 6 for sample 1, and the sequence has 5 steps"):
+        run()
+    feeds["lengths"][1] = 5
+    run()
+    np.testing.assert_array_equal(result, whole)
 
 
 def test_the_deepest_sums_stay_within_32_bits() -> None:

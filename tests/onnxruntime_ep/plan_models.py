@@ -32,6 +32,9 @@ def feeds_of(session: Any, samples: int = 1, seed: int = 0) -> dict[str, Array]:
         dtype = np.dtype(kind)
         values = random.normal(size=shape) * (1 if dtype.kind == "f" else 40)
         feeds[one.name] = (values.astype(np.int64) if dtype.kind in "iu" else values).astype(dtype)
+    if "lengths" in feeds:  # of the sequences in the first input, beyond which a run is refused
+        most = len(next(iter(feeds.values())))
+        feeds["lengths"] = random.integers(0, most + 1, feeds["lengths"].shape).astype(np.int32)
     return feeds
 
 

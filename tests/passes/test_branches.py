@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
 
-from calib8.errors import UnsupportedModelError
+import calib8
+from calib8.errors import DataError, UnsupportedModelError
 from calib8.model.fix_inputs import with_fixed
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
@@ -78,6 +81,34 @@ def test_what_is_left_names_the_inputs_that_decide_it() -> None:
     assert "fix={'rate': 'VALUE', 'factor': 'VALUE'}" in str(caught.value)
     with pytest.raises(UnsupportedModelError, match="decided by the input 'factor'"):
         prepare(load_model(with_fixed(proto, {"rate": 1})), {**sample})
+
+
+def test_the_only_input_cannot_be_fixed() -> None:
+    proto = chosen_by(
+        "s = ReduceSum<keepdims=0>(x) zero = Constant<value_float=0.0>() c = Greater(s, zero)", "float[N,K] x"
+    )
+    with pytest.raises(UnsupportedModelError) as caught:
+        prepare(load_model(proto), {"x": ROWS})
+    assert "decided by the input 'x', its only one. Export it with the condition" in str(caught.value)
+    assert "fix=" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [{"x": ROWS}],
+        {"x": ROWS[None]},
+        [ROWS],
+        [{"x": ROWS, "rate": np.array([1, 2])}],
+    ],
+)
+def test_data_that_lack_what_decides_say_that_it_can_be_fixed(data: Any) -> None:
+    with pytest.raises(DataError) as caught:
+        calib8.quantize(chosen_by("c = Equal(rate, k)"), data, effort="fast")
+    assert "or fix the input that chooses a branch of the model: fix={'rate': 'VALUE'}" in str(caught.value)
+    with pytest.raises(DataError) as plain:  # no branch, no advice
+        calib8.quantize(onnx_model("float[N,K] x, int64 rate", "float[N,K] y", "y = Relu(x)"), data)
+    assert "fix" not in str(plain.value)
 
 
 def test_data_that_decide_are_named_too() -> None:

@@ -171,7 +171,7 @@ def float_node(
         (float_node("Relu", {"a": (2, 3)}, (2, 3)), 0),
         (
             float_node("LSTM", {"a": (3, 1, 4), "w": (1, 8, 4), "r": (1, 8, 2)}, (3, 1, 1, 2), hidden_size=2),
-            None,
+            3 * 8 * (4 + 2),
         ),
     ],
     ids=["MatMul", "Gemm, A transposed", "Gemm, B transposed", "ConvTranspose", "Relu", "LSTM"],

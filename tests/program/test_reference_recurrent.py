@@ -11,6 +11,7 @@ import pytest
 from example_programs import with_step
 from recurrent_cells import BOUNDED, Layer, onnx_model, random_layer, random_sequences
 
+from calib8.errors import DataError
 from calib8.program.costs import macs, weight_bytes
 from calib8.program.ops.cell_functions import applied, sigmoid, tanh
 from calib8.program.ops.cells import Cell, Weights, coded_rows
@@ -173,9 +174,10 @@ def test_a_state_that_overflows_is_lost() -> None:
 def test_lengths_that_are_none() -> None:
     rng = np.random.default_rng(7)
     layer = random_layer(rng, "GRU", (4, 3, 2, 2), usual=True, extras=("lengths",))
-    feeds = {**random_sequences(layer.program, rng), "lengths": np.array([4, 5, -1], np.int32)}
-    (got,) = run_program(layer.program, feeds)
-    assert np.isfinite(got[:, :, 0]).all() and np.isnan(got[:, :, 1:]).all()
+    for lengths, told in (([4, 5, -1], "has 5 for sample 1"), ([4, 0, -1], "has -1 for sample 2")):
+        feeds = {**random_sequences(layer.program, rng), "lengths": np.array(lengths, np.int32)}
+        with pytest.raises(DataError, match=f"{told}, and the sequence has 4 steps. Give lengths in 0 … 4"):
+            run_program(layer.program, feeds)
 
 
 def test_costs() -> None:

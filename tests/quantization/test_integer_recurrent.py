@@ -149,7 +149,12 @@ def test_hybrid_files_say_what_integers_need() -> None:
 @pytest.mark.parametrize(
     ("target", "form", "told"),
     [
-        ("onnxruntime", "integer", "target 'onnxruntime' has LSTM and GRU in float form only"),
+        ("onnxruntime", "integer", "target 'onnxruntime' has LSTM and GRU in float or hybrid form only"),
+        (
+            "openvino",
+            "hybrid",
+            "'openvino' has LSTM and GRU in float form only. Use .* onnxruntime or calib8",
+        ),
         ("calib8", "float", "has LSTM and GRU in hybrid or integer form only"),
         ("calib8", "whole", "unknown form"),
     ],

@@ -72,7 +72,12 @@ def test_from_a_table_and_from_a_run_over_the_data_the_file_is_the_same() -> Non
 @pytest.mark.parametrize(
     ("op", "words", "cure"),
     [
-        ("LSTM", {}, r"Use target='calib8', whose recurrent layers have int8 weights\."),
+        (
+            "LSTM",
+            {},
+            r"Use target='calib8', whose recurrent layers have int8 weights, or recurrent='hybrid'\.",
+        ),
+        ("GRU", {}, r"Use target='calib8', whose recurrent layers have int8 weights\."),
         ("GRU", {"target": "tflite"}, r"or recurrent='integer'\."),
         ("RNN", {"target": "tflite"}, r"Use target='calib8', whose recurrent layers have int8 weights\."),
         ("RNN", {"target": "calib8", "recurrent": "integer"}, r"Leave out recurrent"),
@@ -117,3 +122,11 @@ def test_weights_stored_in_less_space_are_no_codes_of_other_layers() -> None:
         {"q": np.ones((4, 4), np.int8), "s": np.float32(0.5)},
     )  # fmt: skip
     assert not holds_codes(ir.from_proto(stored)) and not holds_codes(ir.from_proto(alone("LSTM")))
+
+
+def test_an_lstm_alone_is_quantized_for_onnx_runtime(tmp_path: Path) -> None:
+    made = calib8.quantize(alone("LSTM"), samples(), target="onnxruntime", recurrent="hybrid", effort="fast")
+    assert holds_codes(made.model) and [node.op_type for node in made.model.graph] == ["DynamicQuantizeLSTM"]
+    for sample in samples(3):
+        [found], [exact] = run(made.model, sample), run(alone("LSTM"), sample)
+        assert np.sum((found - exact) ** 2) < 1e-3 * np.sum(exact**2)

@@ -81,6 +81,7 @@ def test_states_are_saved_and_restored() -> None:
         ({"state": np.zeros((2, 2, UNITS), np.float32)}, "2×2×4"),
         ({"h": np.zeros(3, np.float32)}, "'h'"),
         ({"state": np.zeros((2, 1, UNITS), np.float64)}, "float64"),
+        ({"state": np.full((2, 1, UNITS), -np.inf, np.float32)}, "'state' holds NaN or infinite values"),
     ):
         with pytest.raises(DataError, match=told):
             run.set_state(state)

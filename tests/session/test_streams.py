@@ -177,6 +177,8 @@ def test_codes_of_a_declared_state_are_those_of_what_feeds_it(tmp_path: Path) ->
         (lambda s: s.run(None, {"x": np.zeros((2, FRAME), np.float32)}), "float32 2×6"),
         (lambda s: s.set_state({"state": np.zeros((2, 2, 4), np.float32)}), "takes state: float32 2×1×4"),
         (lambda s: s.set_state({"h": np.zeros(4)}), "got 'h'"),
+        (lambda s: s.set_state({"state": np.full((2, 1, 4), np.nan, np.float32)}), "'state' holds NaN"),
+        (lambda s: s.set_state({"state": [[[0, 0, 0, np.inf]], [[0] * 4]]}), "'state' holds NaN or infinite"),
         (lambda s: s.run(["z"], {"x": STREAMS[0][0]}), "no output 'z'"),
     ],
 )
@@ -213,6 +215,9 @@ def test_programs_and_plans_with_states_that_are_none_are_refused(tmp_path: Path
     for state in (State("x", "stateN"), State("state", "z"), short):
         with pytest.raises(ModelError, match='state "'):
             verify(replace(session.program, states=(state,)))
+    lost = State("state", "stateN", np.full((2, 1, UNITS), np.nan, np.float32))
+    with pytest.raises(ModelError, match='state "state": begins with NaN or infinite values'):
+        verify(replace(session.program, states=(lost,)))
     with pytest.raises(ModelError, match="shares a port"):
         verify(replace(session.program, states=(State("state", "stateN"),) * 2))
     for broken in (PlanState("x", "stateN"), PlanState("state", "z"), PlanState("state", "stateN", 0, b"1")):

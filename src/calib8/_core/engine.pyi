@@ -13,6 +13,12 @@ class Context:
     def arena(self) -> npt.NDArray[np.uint8]:
         """The arena itself, not a copy."""
 
+class LengthError(Exception):
+    """A sequence is shorter than it is said to be.
+
+    Its ``args``: number of the step, buffer of the lengths, sample, length, steps of the sequence.
+    """
+
 class Engine:
     """A plan with its kernels chosen and its threads ready."""
 
@@ -85,6 +91,7 @@ class Engine:
 
         Raises:
             ValueError: there are no such steps, or number or bytes of the arrays do not fit.
+            LengthError: a layer reads a length beyond its sequence.
         """
 
     def run_all(self, inputs: Sequence[npt.NDArray[Any]], outputs: Sequence[npt.NDArray[Any]]) -> None:

@@ -1,10 +1,4 @@
-"""How much a layer stores and computes.
-
-Conv             macs = elements of the output · I/g · k_h · k_w
-ConvTranspose    macs = elements of the input · O/g · k_h · k_w
-Gemm, MatMul     macs = elements of the output · K                     for [M, K] × [K, N]
-LSTM, GRU, RNN   macs = steps · samples · elements of W and R          for an input of steps · samples · I
-"""
+"""What a layer stores, and of which sizes it is counted; ``calib8.model.work`` has what it computes."""
 
 from __future__ import annotations
 
@@ -14,27 +8,19 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, graph_inputs, input_at
 from calib8.model.infer_shapes import with_input_shapes
-from calib8.model.work import elements, macs
-from calib8.ops.groups import CODED_BIAS_INPUT, RECURRENT, SETTING_OPS, WEIGHT_INPUT
+from calib8.model.work import elements
+from calib8.ops.groups import CODED_BIAS_INPUT, CODED_CELLS, SETTING_OPS, WEIGHT_INPUT
 from calib8.ops.questions import has_slopes, is_weighted, normalizes
 from calib8.quantization.qdq import dequantizer, float_origin, nodes
 
 STORED_SETTINGS: Final = SETTING_OPS | {"Range", "Upsample"}
 """Ops whose float constants are settings, nothing that was trained."""
 
+CELL_WEIGHTS: Final = (1, 2, 3, 7)
+"""Places of the weights, biases and peepholes of a recurrent layer."""
+
 UNCOUNTED_OPS: Final = frozenset({"Einsum"})
 """Ops that multiply and accumulate but are not counted."""
-
-
-def layer_macs(node: ir.Node) -> int | None:
-    """Multiply-accumulates of one run; 0 for other ops, None where a size is unknown."""
-    if node.op_type not in RECURRENT:
-        return macs(node)
-    source, *weights = (elements(input_at(node, place)) for place in range(3))
-    sizes = node.inputs[0].shape if node.inputs[0] is not None else None
-    if source is None or None in weights or sizes is None or not isinstance(sizes[-1], int):
-        return None
-    return source // max(sizes[-1], 1) * sum(weight or 0 for weight in weights)
 
 
 def with_batch_of_one(model: ir.Model) -> ir.Model:
@@ -65,6 +51,9 @@ def stored_values(node: ir.Node) -> list[ir.Value]:
     """
     if node.op_type in STORED_SETTINGS:
         return []
+    if node.op_type in CODED_CELLS:
+        found = [input_at(node, place) for place in CELL_WEIGHTS]
+        return [value for value in found if value is not None and constant(value) is not None]
     if node.op_type in CODED_BIAS_INPUT or node.op_type.startswith("QLinear"):
         indices = (WEIGHT_INPUT.get(node.op_type), CODED_BIAS_INPUT.get(node.op_type))
         found = [input_at(node, index) for index in indices if index is not None]

@@ -18,7 +18,6 @@ import onnx_ir as ir
 from calib8.analysis.batch_norms import BatchNormInspection, batch_norm_warning, inspect_batch_norms
 from calib8.analysis.counts import (
     UNCOUNTED_OPS,
-    layer_macs,
     parameters,
     samples_per_run,
     stored_values,
@@ -38,7 +37,7 @@ from calib8.model.graph import (
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
-from calib8.model.work import elements
+from calib8.model.work import elements, macs
 from calib8.ops.groups import ARRANGING_OPS, MOVE_OPS, OF_SHAPES, QUANTIZERS
 from calib8.ops.questions import adds
 from calib8.parameters import Text, with_both
@@ -52,6 +51,7 @@ from calib8.quantization.qdq import (
     activation_values,
     codes_behind,
     float_inputs,
+    is_coded_cell,
     is_integer_op,
     label,
     nodes,
@@ -65,6 +65,8 @@ from calib8.tensors import TensorSpec
 REFERENCE_TARGET: Final = "onnxruntime"
 """Targets differ in where Q/DQ go; in what is quantized only at the outputs (a Softmax there) and in what one
 alone computes from codes (normalizations)."""
+
+CELL_OF_FLOATS: Final = "its weights alone are codes, its gates and states float32"
 
 NO_LAYERS: Final = QUANTIZERS | OF_SHAPES
 """Ops that read activations but compute nothing from their values."""
@@ -274,7 +276,7 @@ def _layers(model: ir.Model, reasons: dict[str, str]) -> Found:
 def _layer(node: ir.Node, reason: str) -> LayerInspection:
     size = sum(elements(value) or 0 for value in stored_values(node))
     shape = tensor_spec(node.outputs[0]).shape if node.outputs else None
-    return LayerInspection(label(node), node.op_type, shape, size, layer_macs(node), not reason, reason)
+    return LayerInspection(label(node), node.op_type, shape, size, macs(node), not reason, reason)
 
 
 def _computing(candidates: Iterable[ir.Node]) -> Iterable[ir.Node]:
@@ -291,6 +293,8 @@ def _what_is_missing(node: ir.Node, coded: set[ir.Node]) -> str:
         node: the node.
         coded: the nodes before it that run on codes.
     """
+    if is_coded_cell(node):
+        return CELL_OF_FLOATS
     if is_integer_op(node):
         return ""
     if node.op_type in WEIGHTED_OPS:
@@ -332,7 +336,7 @@ def _what_layer_misses(layer: ir.Node) -> str:
 
 def _what_cell_misses(cell: ir.Node) -> str:
     if all(codes_behind(cell.inputs[place]) is not None for place in CELL_WEIGHTS):
-        return "its weights alone are codes, its gates and states float32"
+        return CELL_OF_FLOATS
     return "its weights do not come from DequantizeLinear"
 
 

@@ -25,7 +25,7 @@ from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
 from calib8.parameters import Text
-from calib8.quantization.qdq import QUANTIZERS, is_integer_op, label, nodes, readable_copy
+from calib8.quantization.qdq import QUANTIZERS, hides_floats, label, nodes, readable_copy
 from calib8.requests import checks_types
 from calib8.scheme import target_scheme
 from calib8.tflite.magic import claims_to_be_tflite
@@ -191,7 +191,7 @@ def _kept_float(model: ir.Model) -> frozenset[str]:
 def _check_form(model: ir.Model) -> None:
     """Refuses models on which no rule would find anything: silence would look like approval."""
     name = model.graph.name or "model"
-    operators = [node for node in nodes(model) if is_integer_op(node)]
+    operators = [node for node in nodes(model) if hides_floats(node)]
     if operators:
         problem = f"is not in QDQ form: it holds {operators[0].op_type} '{label(operators[0])}'"
         raise UnsupportedModelError(

@@ -20,7 +20,15 @@ from calib8.parameters import parameter
 from calib8.passes.channel_factors import CHANNEL_FACTORS, ChannelFactors, parse_factors
 from calib8.passes.stored_statistics import BATCH_NORMS, put_statistics
 from calib8.program.magic import is_program_file
-from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
+from calib8.quantization.qdq import (
+    QUANTIZERS,
+    hides_floats,
+    holds_codes,
+    is_integer_op,
+    label,
+    nodes,
+    readable_copy,
+)
 from calib8.tensors import TensorSpec
 from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tmfile.graph import Graph
@@ -158,7 +166,7 @@ def _check_kinds(first: str, first_is_quantized: bool, second: str, second_is_qu
 
 
 def _refuse_integer_ops(model: ir.Model, name: str) -> None:
-    found = [node for node in nodes(model) if is_integer_op(node)]
+    found = [node for node in nodes(model) if hides_floats(node)]
     if found:
         raise UnsupportedModelError(
             name,

@@ -31,7 +31,7 @@ from calib8.model.runtime import Arrays, open_session
 from calib8.model.taps import tapped_model
 from calib8.ops.questions import quantizes
 from calib8.progress import Progress, SampleCounter, silent
-from calib8.quantization.qdq import codes_of, holds_codes, is_integer_op, label, nodes, readable_copy
+from calib8.quantization.qdq import codes_of, hides_floats, holds_codes, label, nodes, readable_copy
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
 from calib8.requests import requested, takes_words_of
 
@@ -158,7 +158,7 @@ def check_qdq(model: ir.Model, name: str) -> None:
     Raises:
         UnsupportedModelError: a float model, or one in QOperator form.
     """
-    operator = next((node for node in nodes(model) if is_integer_op(node)), None)
+    operator = next((node for node in nodes(model) if hides_floats(node)), None)
     if operator is not None:
         problem = f"is not in QDQ form: it holds {operator.op_type} '{label(operator)}'"
         cure = "Export it with QuantizeLinear and DequantizeLinear nodes (QDQ)"

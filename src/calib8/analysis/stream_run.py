@@ -16,6 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from calib8.data.marks import begins
 from calib8.data.sound import RESET
 from calib8.engine.plan import PlanState
 from calib8.errors import DataError
@@ -75,16 +76,17 @@ class StreamRun:
             self.every = session.handle.every_input
         self._goes_on = False
 
-    def run(self, frame: Mapping[str, Array]) -> list[Array]:
+    def run(self, frame: Mapping[str, Array], name: str) -> list[Array]:
         """Outputs of the next frame; what is called ``reset`` beside the inputs begins a stream.
 
-        The first frame goes on from a state that was loaded, whatever is marked.
+        The first frame goes on from a state that was loaded, whatever is marked. ``name`` is that of the
+        frame, for messages.
 
         Raises:
-            DataError: a frame that does not fit, or of other sizes than those before.
+            DataError: a frame that does not fit, or of other sizes than those before; a mark of no kind.
         """
         feeds = {spec.name: frame[spec.name] for spec in self.fed}
-        if RESET not in feeds and np.any(frame.get(RESET, 0)) and not self._goes_on:
+        if RESET not in feeds and begins(frame, name) and not self._goes_on:
             self._stream.reset()
         self._goes_on = False
         return self._run(feeds)

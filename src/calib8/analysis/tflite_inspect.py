@@ -23,6 +23,9 @@ from calib8.tflite.state_ports import state_specs
 
 Works = Literal["codes", "hybrid", "float", "numbers"]
 
+LSTM_MATRICES: Final = (*range(1, 9), 16)
+"""Places of the weights of a UNIDIRECTIONAL_SEQUENCE_LSTM: of the input, of h, of the projection."""
+
 LONGEST_TEXT: Final = 2000
 """Bytes of metadata that are shown; more, or what is no text, is told by its size."""
 
@@ -183,6 +186,11 @@ def _is_coded(tensor: Tensor) -> bool:
 
 def _macs(graph: Graph, operator: Operator) -> int:
     """Elements of the output (of the input, where that is scattered) times weights that meet each."""
+    if operator.op == "UNIDIRECTIONAL_SEQUENCE_LSTM":
+        steps: int = math.prod(graph.tensors[operator.inputs[0]].shape[:-1])
+        matrices = [operator.inputs[place] for place in LSTM_MATRICES if place < len(operator.inputs)]
+        weights: int = sum(math.prod(graph.tensors[place].shape) for place in matrices if place >= 0)
+        return steps * weights
     if operator.op not in WITH_WEIGHTS or len(operator.inputs) < 2 or min(operator.inputs[:2]) < 0:
         return 0
     weight = graph.tensors[operator.inputs[1]].shape

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.data.batches import Batch
+from calib8.data.marks import begins
 from calib8.data.samples import Array, Stream
 from calib8.data.sound import RESET
 from calib8.errors import DataError
@@ -60,7 +61,8 @@ def states_before(stream: Stream, run: Run) -> dict[str, dict[str, Array]]:
                 raise
             continue
         first = first_states(stream.carried, stream.fed, sample.inputs)
-        if state is None or (stream.marked and np.any(sample.inputs.get(RESET, 0))):
+        marked = stream.marked and begins(sample.inputs, item.name)
+        if state is None or marked:
             state = first
         _check_sizes(item.name, first, state)
         found[item.name] = state

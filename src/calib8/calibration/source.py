@@ -32,6 +32,7 @@ from calib8.model.runtime import Arrays
 from calib8.model.states import are_told, states_of, write_states
 from calib8.ops.groups import RECURRENT, WEIGHTED_OPS
 from calib8.parameters import parameter
+from calib8.passes.branches import telling_of_branches
 from calib8.passes.decisions import NodeDecision
 from calib8.passes.place import calibration_tensors, place
 from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
@@ -70,12 +71,14 @@ def open_data(
     original = load_model(with_fixed(model, reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
-    found = opened_for(original, reading, elsewhere=True)
+    with telling_of_branches(original):
+        found = opened_for(original, reading, elsewhere=True)
     if found.elsewhere is not None and reading.labels is not None:
         problem = "are not for data that other machines calibrate with"
         raise UsageError(parameter("labels"), problem, "Leave them out")
     part = one_shard(found, shard)
-    sample = first_sample(part)
+    with telling_of_branches(original):
+        sample = first_sample(part)
     with naming_file(original):
         prepared = prepare(original, sample)
         if part.carried or are_told(original, reading.state):  # data with states of their own are no streams
@@ -238,10 +241,11 @@ def refuse_recurrent_alone(model: ir.Model, scheme: QuantScheme, keep_float: fro
     cure = f"Use {parameter('target', 'calib8')}, whose recurrent layers have int8 weights"
     if scheme.name == "calib8":
         cure = f"Leave out {parameter('recurrent')}" if scheme.recurrent == "integer" else "Leave it in float"
-    elif "integer" in scheme.takes_recurrent and any(
-        layer.quantized for layer in _layers(model, scheme.with_recurrent("integer"), keep_float)
-    ):
-        cure += f", or {parameter('recurrent', 'integer')}"
+    else:
+        forms = [form for form in scheme.takes_recurrent if form not in ("float", scheme.recurrent)]
+        for form in forms:
+            if any(layer.quantized for layer in _layers(model, scheme.with_recurrent(form), keep_float)):
+                cure += f", or {parameter('recurrent', form)}"
     raise UnsupportedModelError(model.graph.name or "model", problem, cure)
 
 

@@ -14,25 +14,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
-import numpy as np
 import onnx_ir as ir
 
 from calib8.calibration.own_states import states_before
 from calib8.data.arrays import rows_per_batch
+from calib8.data.marks import MARKS, has_marks
 from calib8.data.read_once import for_several_openings
 from calib8.data.reading import Reading
 from calib8.data.samples import Array, Dataset, OpenableData, Pending, Sample, Stream, spaced
 from calib8.data.sound import RESET
-from calib8.errors import DataError, UsageError
+from calib8.errors import Calib8Error, DataError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.runtime import open_session
 from calib8.model.states import states_of
 from calib8.parameters import either, parameter
 from calib8.tensors import TensorSpec
-
-MARKS: Final = TensorSpec(RESET, np.dtype(np.int64), (None,))
 
 
 def opened_for(
@@ -85,19 +82,22 @@ def stream_frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[T
         raise UsageError(
             parameter("data"), problem, f"Give the data themselves, or {either('state={}', '--state none')}"
         )
-    told: Exception | None = None
+    told: list[Calib8Error] = []
     reading = for_several_openings(reading)
-    marked = () if any(spec.name == RESET for spec in every) else ((*fed, MARKS),)
-    for specs in (*marked, every, fed):
+    ways: list[Sequence[TensorSpec]] = [every, fed]
+    if all(spec.name != RESET for spec in every):
+        marked = (*fed, MARKS)
+        ways = [marked] if has_marks(reading.data, fed) else [marked, *ways]
+    for specs in ways:
         try:
             found = reading.opened(specs)
             some = _has_first(found)
         except (DataError, UsageError) as error:
-            told = error
+            told.append(error)
         else:  # of no samples who iterates says so
             return None if some and specs is every else found
-    assert told is not None
-    raise told
+    # items whose marks do not fit are refused by the names of their arrays where no marks are read
+    raise told[0] if f"'{RESET}'" in told[-1].problem else told[-1]
 
 
 def _has_first(frames: Dataset) -> bool:

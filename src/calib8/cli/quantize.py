@@ -126,8 +126,8 @@ RecurrentOption = Annotated[
         metavar="FORM",
         show_default=False,
         help="How LSTM and GRU are computed: hybrid, 8-bit products with float gates and states; or integer, "
-        "in integers throughout, as --integer-only needs it. For --target calib8 (default: hybrid) and "
-        "tflite (LSTM as integer; default: float).",
+        "in integers throughout, as --integer-only needs it. For --target calib8 (default: hybrid), "
+        "onnxruntime (LSTM as hybrid; default: float) and tflite (LSTM as integer; default: float).",
         rich_help_panel=TARGET,
         autocompletion=completed("--recurrent"),
     ),

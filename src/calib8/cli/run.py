@@ -246,9 +246,12 @@ def _run_all(
     with shown_progress(terminal, "reading images") as progress:
         if stream is not None and states.load_state is not None:
             stream.load_state(states.load_state)
-        run = looking.session.run if stream is None else stream.run
         for batch in batches(looking.dataset, 1 if stream else reading.batch_size, reading.threads):
-            results.extend(looking.shown(batch, run(batch.inputs)))
+            if stream is None:
+                found = looking.session.run(batch.inputs)
+            else:
+                found = stream.run(batch.inputs, batch.names[0])
+            results.extend(looking.shown(batch, found))
             done += len(batch.names)
             progress("running", done, looking.dataset.count)
     if stream is not None and states.save_state is not None:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from calib8 import _core
 from calib8.engine.buffers import ARENA, FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored, tensor_bytes
-from calib8.errors import UsageError
+from calib8.errors import DataError, UsageError
+from calib8.tensors import length_error
 
 Array: TypeAlias = npt.NDArray[Any]
 FloatRunner = Callable[[FloatCall, Sequence[Array]], Sequence[Array]]
@@ -120,6 +121,9 @@ class Engine:
             feeds: an array per input, of its shape and dtype.
             nanoseconds: [steps]; the time of every step is added to it.
             float_nanoseconds: [Float calls]; the time of every call is added to it.
+
+        Raises:
+            DataError: a length of a sequence that is longer than the sequence.
         """
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         self.run_into(feeds, results, nanoseconds, float_nanoseconds)
@@ -132,7 +136,23 @@ class Engine:
         nanoseconds: npt.NDArray[np.int64] | None = None,
         float_nanoseconds: npt.NDArray[np.int64] | None = None,
     ) -> None:
-        """Writes the outputs into the caller's arrays, C-contiguous and of the ports' shapes and dtypes."""
+        """Writes the outputs into the caller's arrays, C-contiguous and of the ports' shapes and dtypes.
+
+        Raises:
+            DataError: as ``run``.
+        """
+        try:
+            self._run_into(feeds, results, nanoseconds, float_nanoseconds)
+        except _core.engine.LengthError as fault:
+            raise self._told(fault) from None
+
+    def _run_into(
+        self,
+        feeds: Mapping[str, Array],
+        results: Sequence[Array],
+        nanoseconds: npt.NDArray[np.int64] | None,
+        float_nanoseconds: npt.NDArray[np.int64] | None,
+    ) -> None:
         inputs = [_in_one_piece(feeds[port.name]) for port in self.plan.inputs]
         outputs = list(results)
         if nanoseconds is None and not self.plan.floats:
@@ -158,8 +178,30 @@ class Engine:
         if self.plan.floats:
             return None
         inputs = [feeds[port.name] for port in self.plan.inputs]
-        run: Callable[[], None] = _core.engine.Bound(self._native, inputs, list(results)).run
+        native: Callable[[], None] = _core.engine.Bound(self._native, inputs, list(results)).run
+        if not self._reads_lengths:
+            return native
+
+        def run() -> None:
+            try:
+                native()
+            except _core.engine.LengthError as fault:
+                raise self._told(fault) from None
+
         return run
+
+    @property
+    def _reads_lengths(self) -> bool:
+        """Whether a recurrent layer may read lengths of sequences, so that a run may fail."""
+        return any(row.opcode == "recurrent" for row in self.plan.rows)
+
+    def _told(self, fault: Exception) -> DataError:
+        """A fault of the core as an error."""
+        step, buffer, *numbers = fault.args
+        ports = self.plan.inputs
+        place = buffer - FIRST_PORT
+        source = ports[place].name if 0 <= place < len(ports) else ""
+        return length_error(self.plan.step_names[step], source, *numbers)
 
     def _call(self, call: FloatCall, context: Any, ports: Sequence[Array]) -> None:
         assert self._float_runner is not None

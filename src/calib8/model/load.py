@@ -23,6 +23,7 @@ from calib8.model.large_constants import read_light
 from calib8.model.node_order import put_in_order
 from calib8.model.runtime import as_written, open_session
 from calib8.model.stored_constants import check_constants, check_names, has_external_data
+from calib8.model.time_first import time_first
 from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tmfile.magic import claims_to_be_tmfile
 
@@ -93,6 +94,7 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         _check_opset(model, subject)
         _check_inputs(model, subject)
         _check_external_data(model, subject)
+        time_first(model)  # before it is asked whether ONNX Runtime takes it
         _check_graph(model, checked, subject)
         check_constants(model, subject)
         check_names(model, subject)

@@ -121,6 +121,10 @@ _NO_KERNEL: Final = "NotImplemented"
 """What ONNX Runtime calls its error where no kernel takes the types of a node."""
 
 
+_NO_LAYOUT: Final = "Batchwise recurrent operations"
+"""What ONNX Runtime calls recurrent layers of layout 1, which no kernel of it computes."""
+
+
 def open_session(
     model: ir.Model | str | os.PathLike[str] | bytes,
     *,
@@ -159,11 +163,27 @@ def open_session(
     except Exception as error:
         if not _is_runtime_error(error):
             raise
+        if isinstance(model, str | os.PathLike) and _NO_LAYOUT in str(error):
+            return open_session(
+                _with_layout(model), threads=threads, save_optimized=save_optimized, name=name,
+                configure=configure, exact_sums=exact_sums,
+            )  # fmt: skip
         reason = _reason(error)
         cure = "Rename one of the two" if "same node name" in reason else "Check it with onnx.checker"
         raise ModelError(name, f"ONNX Runtime cannot load it ({reason})", cure) from error
     never_destroy_in_child(handle)
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
+
+
+def _with_layout(path: str | os.PathLike[str]) -> ir.Model:
+    """The model of a file with recurrent layers as ONNX Runtime has kernels for them."""
+    import onnx_ir as ir
+
+    from calib8.model.time_first import time_first
+
+    model = ir.load(library_path(path))
+    time_first(model)
+    return model
 
 
 @cache

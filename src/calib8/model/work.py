@@ -1,4 +1,12 @@
-"""How much a node computes: multiply-accumulates and elements, for the shapes in the graph."""
+"""How much a node computes: multiply-accumulates and elements, for the shapes in the graph.
+
+Conv             macs = elements of the output · I/g · k_h · k_w
+ConvTranspose    macs = elements of the input · O/g · k_h · k_w
+Gemm, MatMul     macs = elements of the output · K                     for [M, K] × [K, N]
+LSTM, GRU, RNN   macs = steps · samples · elements of W and R          for an input of steps · samples · I
+
+W and R of all directions have D·G·H·(I + H) elements, with G = 4 gates of an LSTM, 3 of a GRU, 1 of an RNN.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +18,14 @@ import onnx_ir as ir
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays
-from calib8.ops.groups import WEIGHT_INPUT
+from calib8.ops.groups import CODED_CELLS, RECURRENT, WEIGHT_INPUT
 from calib8.ops.questions import is_transposed_convolution
 
 
 def macs(node: ir.Node) -> int | None:
     """Multiply-accumulates for the shapes in the graph; 0 for other ops, None where a size is unknown."""
+    if node.op_type in RECURRENT | CODED_CELLS:
+        return _recurrent_macs(node)
     if node.op_type not in WEIGHT_INPUT:
         return 0
     output, weight = elements(node.outputs[0]), input_at(node, WEIGHT_INPUT[node.op_type])
@@ -30,6 +40,13 @@ def macs(node: ir.Node) -> int | None:
     if node.op_type in ("Gemm", "QGemm") and int_attribute(node, "transB", 0):
         return output * sizes[1]
     return output * sizes[max(len(sizes) - 2, 0)]
+
+
+def _recurrent_macs(node: ir.Node) -> int | None:
+    source, *weights = (_sizes(input_at(node, place)) for place in range(3))
+    if source is None or not source or None in weights:
+        return None
+    return math.prod(source[:-1]) * sum(math.prod(sizes) for sizes in weights if sizes is not None)
 
 
 def elements(value: ir.Value | None) -> int | None:

@@ -111,6 +111,9 @@ QUANTIZERS: Final = _family("quantizer")
 INTEGER_OPS: Final = _family("integer")
 """Ops on codes, of those whose name starts with QLinear not all."""
 
+CODED_CELLS: Final = frozenset({"DynamicQuantizeLSTM"})
+"""Recurrent ops of ONNX Runtime that hold codes of their weights; what they read and give are floats."""
+
 CODED_BIAS_INPUT: Final[Mapping[str, int]] = {
     name: op.bias for name in INTEGER_OPS if (op := TABLE[name]).bias is not None
 }

@@ -8,19 +8,22 @@ sizes are; only where a node is left are free sizes fixed to those of the sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
 
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.errors import UnsupportedModelError
+from calib8.errors import DataError, UnsupportedModelError, UsageError
 from calib8.model.graph import label, size_name
 from calib8.model.node_order import outer_values
 from calib8.ops.groups import CONTROL_FLOW, OF_SHAPES
 from calib8.parameters import entries
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+
+ONE_BRANCH: Final = "Export it with the condition fixed (one branch)"
 
 
 def holds_branches(model: ir.Model) -> bool:
@@ -87,14 +90,48 @@ def undecided(folded: ir.Model, original: ir.Model) -> UnsupportedModelError:
     if not branches:
         cure = "Export it without loops: with LSTM, GRU or RNN nodes, or with the steps written out"
         return UnsupportedModelError(name, problem, cure)
-    reached = set().union(*map(deciding_inputs, branches))
-    found = [value.name or "" for value in folded.graph.inputs if value.name in reached]
+    found = _deciding(folded, branches)
     if not found:
-        return UnsupportedModelError(name, problem, "Export it with the condition fixed (one branch)")
+        return UnsupportedModelError(name, problem, ONE_BRANCH)
     decide = ("input" if len(found) == 1 else "inputs") + " " + ", ".join(f"'{one}'" for one in found)
-    fixed = entries("fix", dict.fromkeys(found, "VALUE"))
-    cure = f"If the same branch is always taken, say so: {fixed}"
+    if len(found) == len(folded.graph.inputs):
+        every = "its only one" if len(found) == 1 else "all that it has"
+        return UnsupportedModelError(name, f"{problem}; decided by the {decide}, {every}", ONE_BRANCH)
+    cure = f"If the same branch is always taken, say so: {_fixed(found)}"
     return UnsupportedModelError(name, f"{problem}; decided by the {decide}", cure)
+
+
+def _deciding(model: ir.Model, branches: Iterable[ir.Node]) -> list[str]:
+    """Names of the inputs that decide some nodes, in their order."""
+    reached = set().union(*map(deciding_inputs, branches))
+    return [value.name or "" for value in model.graph.inputs if value.name in reached]
+
+
+def _fixed(names: Iterable[str]) -> str:
+    return entries("fix", dict.fromkeys(names, "VALUE"))
+
+
+@contextmanager
+def telling_of_branches(model: ir.Model) -> Iterator[None]:
+    """What is wrong with data that lack an input which chooses a branch says that it can be fixed.
+
+    Args:
+        model: a loaded float model.
+
+    Raises:
+        DataError, UsageError: those of the body, perhaps with more to do.
+    """
+    try:
+        yield
+    except (DataError, UsageError) as error:
+        branches = [node for node in model.graph if node.op_type == "If"]
+        found = _deciding(model, branches)
+        named = [name for name in found if name in f"{error.problem} {error.cure}"]
+        if not named or len(found) == len(model.graph.inputs):
+            raise
+        what = "the input that chooses" if len(found) == 1 else "the inputs that choose"
+        more = f"or fix {what} a branch of the model: {_fixed(found)}"
+        raise type(error)(error.subject, error.problem, f"{error.cure.rstrip('.')}; {more}") from error
 
 
 def deciding_inputs(node: ir.Node) -> set[str]:

@@ -20,14 +20,15 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import TableError
-from calib8.model.graph import constant, float_attribute, input_at
+from calib8.model.graph import float_attribute
 from calib8.model.states import MOVES
 from calib8.ops.groups import QUANTIZERS, RECURRENT
 from calib8.parameters import parameter
 from calib8.passes.recurrent_nodes import (
     DEFAULTS,
-    LENGTHS,
     activations_of,
+    constant_states,
+    cuts_sequences,
     direction_count,
     is_recurrent,
     why_recurrent_float,
@@ -66,8 +67,9 @@ def why_no_integer_cell(node: ir.Node) -> str:
     clip = float_attribute(node, "clip", 0.0)
     if 0.0 < clip < GATE_LIMIT:
         return f"it clips what gates read at {clip:g}"
-    lengths = input_at(node, LENGTHS)
-    return "its sequences have lengths" if lengths is not None and constant(lengths) is None else ""
+    if any(np.any(array) for array in constant_states(node)):
+        return "its first states are constants that are not 0"
+    return "its sequences have lengths" if cuts_sequences(node) else ""
 
 
 def integer_cells(model: ir.Model, keep_float: frozenset[str]) -> dict[ir.Node, str]:

@@ -50,7 +50,8 @@ from calib8.passes.integer_cells import (
     state_readers,
 )
 from calib8.passes.norm_chains import normalizations
-from calib8.passes.recurrent_nodes import is_recurrent, with_recurrent
+from calib8.passes.recurrent_nodes import is_recurrent
+from calib8.passes.recurrent_targets import why_recurrent_here, with_recurrent
 from calib8.passes.state_moves import state_moves
 from calib8.passes.weighted_inputs import weighted_inputs
 from calib8.scheme import ANY_FUNCTION, QuantScheme
@@ -100,7 +101,7 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     norms = normalizations(model, scheme.computes)
     decisions, quantized = _decide_as_one(model, scheme, keep_float, functions, norms)
     if scheme.recurrent == "hybrid":
-        decisions = with_recurrent(model, decisions, keep_float)
+        decisions = with_recurrent(model, decisions, scheme, keep_float)
     if scheme.placement == "weighted-inputs":
         return Placement(tuple(decisions), weighted_inputs(decisions, quantized))
     behind = fused_layers(functions, scheme)
@@ -190,6 +191,7 @@ def _decide(
             if node in cells
             else (
                 bound.get(node.name or "", "")
+                or why_recurrent_here(node, scheme, keep_float)
                 or _why_by_itself(node, keep_float, in_norms)
                 or _why_not_here(node, scheme)
                 or _why_no_function(

@@ -2,12 +2,11 @@
 
 its activations     are others than Sigmoid, Tanh, Relu, HardSigmoid, Softsign, Affine and ScaledTanh
 its weights         are computed, of another type, or hold NaN or Inf; likewise biases and peepholes
-its first states    are constants that are not 0; its lengths are constants that are not all of the sequence
+its first states    are constants that hold NaN or Inf
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,7 +16,6 @@ import onnx_ir as ir
 from calib8.model.graph import constant, input_at
 from calib8.ops.groups import RECURRENT
 from calib8.ops.questions import is_standard
-from calib8.passes.decisions import NodeDecision
 
 DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
     "LSTM": ("Sigmoid", "Tanh", "Tanh"),
@@ -96,14 +94,21 @@ def why_cell_float(node: ir.Node) -> str:
     for place, what in PARAMETERS.items():
         if input_at(node, place) is not None and constant(input_at(node, place)) is None:
             return f"its {what} is computed"
-    if any(
-        np.any(array)
-        for array in map(constant, (input_at(node, place) for place in STATES))
-        if array is not None
-    ):
-        return "its first states are constants that are not 0"
-    lengths, steps = constant(input_at(node, LENGTHS)), sequence_length(node)
-    return "its lengths are constants" if lengths is not None and np.any(lengths != steps) else ""
+    lost = any(not np.all(np.isfinite(array)) for array in constant_states(node))
+    return "its first states hold NaN or Inf" if lost else ""
+
+
+def constant_states(node: ir.Node) -> list[npt.NDArray[np.generic]]:
+    """Those of its first states that never change."""
+    arrays = (constant(input_at(node, place)) for place in STATES)
+    return [array for array in arrays if array is not None]
+
+
+def cuts_sequences(node: ir.Node) -> bool:
+    """Whether lengths are computed, or constants that are not all of the sequence."""
+    value = input_at(node, LENGTHS)
+    lengths = constant(value)
+    return value is not None and (lengths is None or bool(np.any(lengths != sequence_length(node))))
 
 
 def sequence_length(node: ir.Node) -> int | None:
@@ -138,15 +143,3 @@ def _why_no_weight(array: npt.NDArray[np.generic] | None) -> str:
     if array.dtype != np.float32:
         return f"is {array.dtype}"
     return "" if np.all(np.isfinite(array)) else "holds NaN or Inf"
-
-
-def with_recurrent(
-    model: ir.Model, decisions: list[NodeDecision], keep_float: frozenset[str]
-) -> list[NodeDecision]:
-    """The decisions with LSTM, GRU and RNN whose weights are codes; tensors beside them need none."""
-    nodes = {node.name or "": node for node in model.graph if is_recurrent(node)}
-    why = {name: why_recurrent_float(node) for name, node in nodes.items() if name not in keep_float}
-    return [
-        replace(one, quantized=not why[one.node], reason=why[one.node]) if one.node in why else one
-        for one in decisions
-    ]

@@ -10,15 +10,16 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from calib8.model import work
 from calib8.model.graph import int_attribute
 from calib8.model.infer_shapes import infer_shapes
-from calib8.ops.groups import CONTROL_FLOW, RECURRENT
+from calib8.ops.groups import CODED_CELLS, CONTROL_FLOW, RECURRENT
 from calib8.ops.questions import is_transposed_convolution, is_weighted
 from calib8.program import instructions as op
 from calib8.program.instructions import TRAITS, Instruction
 from calib8.program.program import Program, Slot
 
-UNCOUNTED_OPS: Final = RECURRENT | CONTROL_FLOW | {"Einsum"}
+UNCOUNTED_OPS: Final = CONTROL_FLOW | {"Einsum"}
 """Ops of Float instructions that multiply, or hold graphs that may, and are not counted."""
 
 
@@ -50,6 +51,8 @@ def _float_macs(program: Program, instruction: op.Float) -> int | None:
 def _node_macs(node: ir.Node) -> int | None:
     if node.op_type in UNCOUNTED_OPS:
         return None
+    if node.op_type in RECURRENT | CODED_CELLS:
+        return work.macs(node)
     if not is_weighted(node):
         return 0
     source, weight, result = (_sizes(value) for value in (*node.inputs[:2], node.outputs[0]))

@@ -32,6 +32,7 @@ from calib8.model.layer import Layer
 from calib8.ops.questions import clips, is_weighted, joins
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, activation_qparams, quantize, within_upper_limit
+from calib8.quantization.contrib_cells import replace_cells
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
 from calib8.quantization.recurrent_states import code_states
 from calib8.quantization.recurrent_weights import quantize_recurrent_weights
@@ -93,6 +94,8 @@ def insert_quantizers(
     names = Names(model.graph)
     float_layers, dropped = _quantize_layers(names, placement, qparams, scheme, corrections)
     in_integers = scheme.recurrent == "integer"
+    if scheme.contrib_cells:
+        replace_cells(names, placement.quantized_nodes(), scheme.contrib_cells)
     quantize_recurrent_weights(names, placement.quantized_nodes(), per_gate=in_integers)
     if scheme.placement == "every-op":
         _quantize_operands(names, placement, qparams, scheme, spots)

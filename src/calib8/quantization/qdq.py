@@ -13,11 +13,11 @@ from onnx_ir.passes import common as ir_passes
 from onnx_ir.traversal import RecursiveGraphIterator
 
 from calib8.coded_array import CodedArray
-from calib8.model.graph import constant, input_at, int_attribute
+from calib8.model.graph import CONTRIB, constant, input_at, int_attribute
 from calib8.model.graph import label as label
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.layer import Layer, layer_of
-from calib8.ops.groups import CLAMPS, INTEGER_OPS
+from calib8.ops.groups import CLAMPS, CODED_CELLS, INTEGER_OPS
 from calib8.ops.groups import QUANTIZERS as QUANTIZERS
 from calib8.ops.questions import dequantizes, quantizes
 from calib8.passes.recurrent_nodes import WEIGHTS, is_recurrent
@@ -88,6 +88,16 @@ def nodes(model: ir.Model) -> Iterator[ir.Node]:
 def is_integer_op(node: ir.Node) -> bool:
     """An op that computes with codes itself (QOperator form, dynamic quantization)."""
     return node.op_type.startswith("QLinear") or node.op_type in INTEGER_OPS
+
+
+def is_coded_cell(node: ir.Node) -> bool:
+    """A recurrent layer of ONNX Runtime with codes of its weights, between float tensors."""
+    return node.domain == CONTRIB and node.op_type in CODED_CELLS
+
+
+def hides_floats(node: ir.Node) -> bool:
+    """An op between codes, of which the graph names no float tensors."""
+    return is_integer_op(node) and not is_coded_cell(node)
 
 
 def holds_codes(model: ir.Model) -> bool:

@@ -18,7 +18,6 @@ from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
 from calib8.errors import Calib8Error, UsageError
-from calib8.model.work import node_macs
 from calib8.outcomes import Calibration
 from calib8.parameters import parameter
 from calib8.passes.place import takes_codes
@@ -29,7 +28,7 @@ from calib8.quantization.quantize import QuantizedGraph
 from calib8.remedies.treatment import Remedy, Wish
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.repairs import GAIN_DB, REPAIRS
-from calib8.repair.spots import SpotClass, ranked_spots, read_by
+from calib8.repair.spots import SpotClass, ranked_spots, read_by, work_of_codes
 from calib8.repair.wanted import repairs_called
 from calib8.table import CalibrationTable
 
@@ -151,7 +150,7 @@ class Clinic:
         """The share of the multiply-accumulates that read spots, or what shares a scale with one."""
         model, coded = candidate.model, graph.placement.readers.keys()
         classes = shared_with(model, graph.placement, candidate.table, self.scheme, coded & set(spots))
-        work = node_macs(model, self.diagnosis.dissection.runs[0])
+        work = work_of_codes(model, self.diagnosis.dissection.runs[0])
         return read_by(model, frozenset().union(*classes.values()), work) / max(sum(work.values()), 1)
 
     def _repaired(self, candidate: Candidate, names: Sequence[str]) -> Candidate:

@@ -36,6 +36,7 @@ from calib8.dissection.sweep_graph import Part
 from calib8.errors import Calib8Error
 from calib8.model.runtime import Arrays
 from calib8.model.work import node_macs, used_once
+from calib8.ops.groups import RECURRENT
 from calib8.passes.resolve_ranges import shared_with
 from calib8.passes.spots import find_spots
 from calib8.progress import SampleCounter
@@ -251,13 +252,19 @@ def _classes(candidate: Candidate, noises: _Noises, sample: Arrays) -> list[Spot
     found = find_spots(model, placement, candidate.table, candidate.scheme, asked)
     free = [name for name in asked if name not in found.refused]
     members = set(shared_with(model, placement, candidate.table, candidate.scheme, free).values())
-    work = node_macs(model, sample)
+    work = work_of_codes(model, sample)
     whole, once = max(sum(work.values()), 1), used_once(model, work)
     dear = {name: macs for name, macs in work.items() if name not in once}
     return [
         SpotClass(names, _sums(names, noises), read_by(model, names, dear) / whole)
         for names in sorted(members, key=sorted)
     ]
+
+
+def work_of_codes(model: ir.Model, sample: Arrays) -> dict[str, int]:
+    """Name of a node → its multiply-accumulates; without recurrent layers, which read real values."""
+    cells = {node.name for node in model.graph if node.op_type in RECURRENT}
+    return {name: macs for name, macs in node_macs(model, sample).items() if name not in cells}
 
 
 def _sums(names: frozenset[str], noises: _Noises) -> dict[str, float]:

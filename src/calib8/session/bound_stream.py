@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calib8.errors import DataError
 from calib8.session.bound import BoundRun, OneAtATime
-from calib8.session.ports import Array, fitting_feeds
+from calib8.session.ports import Array, fitting_state
 from calib8.tensors import TensorSpec, shape_text
 
 
@@ -67,9 +67,9 @@ class BoundStream(BoundRun):
         """Goes on from a state, such as one that ``get_state`` gave.
 
         Raises:
-            DataError: names, types or shapes that are not those of the states.
+            DataError: names, types or shapes that are not those of the states, NaN or infinite values.
         """
-        arrays = fitting_feeds(f"the state of {self._name}", self._carried, state)
+        arrays = fitting_state(self._name, self._carried, state)
         for name, array in arrays.items():
             if array.shape != self._values[name].shape:
                 problem = f"the state '{name}' is {shape_text(array.shape)}, and what is bound needs "

@@ -127,6 +127,22 @@ def fitting_feeds(
     return arrays
 
 
+def fitting_state(
+    name: str, specs: Sequence[TensorSpec], state: Mapping[str, npt.ArrayLike]
+) -> dict[str, Array]:
+    """The arrays of a state that a stream may go on from, in the order of the inputs that are states.
+
+    Raises:
+        DataError: as ``fitting_feeds``; a value that is NaN or infinite, which no later frame would lose.
+    """
+    arrays = fitting_feeds(f"the state of {name}", specs, state)
+    for key, array in arrays.items():
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            cure = "Give the state that get_state() gave, or reset() for another stream"
+            raise DataError(f"the state of {name}", f"'{key}' holds NaN or infinite values", cure)
+    return arrays
+
+
 def _as_array(name: str, spec: TensorSpec, fed: npt.ArrayLike) -> Array:
     """What is an array stays as it is; anything else of the right shape gets the input's type.
 

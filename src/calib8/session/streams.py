@@ -24,7 +24,7 @@ from calib8.errors import DataError, UsageError
 from calib8.forks import ForkLock
 from calib8.session.bound import check_bindable
 from calib8.session.bound_stream import BoundStream
-from calib8.session.ports import Array, NodeArg, fitting_feeds, fitting_results, node_arg
+from calib8.session.ports import Array, NodeArg, fitting_feeds, fitting_results, fitting_state, node_arg
 from calib8.session.prepared import Prepared
 from calib8.tensors import TensorSpec, shape_text, state_sizes
 
@@ -181,12 +181,12 @@ class Stream:
             state: an array per state, by input name; empty: as ``reset``.
 
         Raises:
-            DataError: names, types or shapes that are not those of the states.
+            DataError: names, types or shapes that are not those of the states, NaN or infinite values.
         """
         if isinstance(state, Mapping) and not state:
             self.reset()
             return
-        arrays = fitting_feeds(f"the state of {self._states.name}", self._states.carried, state)
+        arrays = fitting_state(self._states.name, self._states.carried, state)
         with self._lock:
             self._values = {name: np.array(array, order="C") for name, array in arrays.items()}
 
@@ -270,7 +270,7 @@ class Streaming(ABC):
         """Goes on from a state, such as one that ``get_state`` gave; of another session of the model too.
 
         Raises:
-            DataError: names, types or shapes that are not those of the states.
+            DataError: names, types or shapes that are not those of the states, NaN or infinite values.
             UsageError: the model has no states.
         """
         self._own_stream().set_state(state)

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 from qdq_nets import lowered, steps
 from recurrent_cells import Layer, onnx_model, random_layer, random_sequences
 
+from bits import assert_same_bits
 from calib8 import InferenceSession, UnsupportedModelError
 from calib8.engine.compile import compile_program
 from calib8.program.instructions import Recurrent
@@ -231,6 +232,37 @@ def test_what_has_no_form_stays_float_and_says_why() -> None:
         lowered(proto, integer_only=True)
 
 
+@pytest.mark.parametrize(
+    ("cell", "changes", "told"),
+    [
+        (
+            "LSTM",
+            {"activations": ["Sigmoid", "Elu", "Tanh"]},
+            "its activation Elu has no form beside integers",
+        ),
+        ("GRU", {"activations": ["Sigmoid", "Relu"]}, "its activation Relu has no form of integers"),
+        ("LSTM", {"clip": 2.0}, "it clips what gates read at 2"),
+        ("RNN", {}, "RNN has no form of integers throughout"),
+        ("GRU", {}, "its weights are not quantized"),
+    ],
+)
+def test_a_float_layer_says_what_keeps_it_from_integers(
+    cell: Cell, changes: dict[str, Any], told: str
+) -> None:
+    """Not that its weights are float, where no codes of them would help."""
+    layer = forward(np.random.default_rng(9), cell, (3, 1, 4, 4))
+    proto = onnx_model(layer)
+    kept = [attribute for attribute in proto.graph.node[-1].attribute if attribute.name != "activations"]
+    del proto.graph.node[-1].attribute[:]
+    proto.graph.node[-1].attribute.extend(kept)
+    proto.graph.node[-1].attribute.extend(helper.make_attribute(*one) for one in changes.items())
+    with pytest.raises(UnsupportedModelError) as caught:
+        lowered(proto, "single", integer_only=True)
+    assert f"({cell}): {told}. Quantize" in str(caught.value)
+    hint = "LSTM and GRU with recurrent='integer'" in str(caught.value)
+    assert hint == (told == "its weights are not quantized")
+
+
 @pytest.mark.parametrize("cell", CELLS)
 def test_its_gates_are_no_integers(cell: Cell, tmp_path: Path) -> None:
     """Who asks for integers alone is told of the float32 inside: by the model, a program and a plan."""
@@ -267,12 +299,47 @@ def test_first_states_of_zeros_and_full_lengths_need_no_input() -> None:
         proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     del proto.graph.input[1:]
     assert sole(lowered(proto)).extras == ()
-    proto.graph.initializer[-1].CopyFrom(onnx.numpy_helper.from_array(np.array([3, 2], np.int32), "lengths"))
-    assert list(lowered(proto).float_reasons.values())[-1] == "its lengths are constants"
-    proto.graph.initializer[-2].CopyFrom(
-        onnx.numpy_helper.from_array(np.ones((count, 2, 4), np.float32), "c")
-    )
-    assert "constants that are not 0" in list(lowered(proto).float_reasons.values())[-1]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("layout", [0, 1])
+def test_first_states_and_lengths_that_never_change(cell: Cell, layout: int) -> None:
+    """The bits of a layer that reads them as inputs, in NumPy and natively; integers throughout have none."""
+    rng = np.random.default_rng(21)
+    extras = ("h", "c", "lengths") if cell == "LSTM" else ("h", "lengths")
+    layer = random_layer(rng, cell, (5, 3, 4, 6), extras=extras, usual=True)
+    feeds = random_sequences(layer.program, rng) | {"lengths": np.array([5, 2, 0], np.int32)}
+    proto = coded(onnx_model(layer), layer)
+    for port in proto.graph.output:
+        port.type.tensor_type.ClearField("shape")
+    del proto.graph.input[1:]
+    swap = (lambda array: array.swapaxes(0, 1).copy()) if layout else (lambda array: array)
+    for name in extras:
+        array = feeds[name] if name == "lengths" else swap(feeds[name])
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    if layout:
+        proto.graph.node[-1].attribute.append(helper.make_attribute("layout", 1))
+        sizes = proto.graph.input[0].type.tensor_type.shape.dim
+        sizes[0].dim_value, sizes[1].dim_value = 3, 5
+    program = lowered(proto)
+    assert not program.float_instructions and sole(program).extras == extras
+    (rows,) = run_program(layer.program, feeds)
+    y, y_h, *_ = run_program(program, {"x": swap(feeds["x"])})
+    np.testing.assert_array_equal(y, rows[:5].transpose(2, 0, 1, 3) if layout else rows[:5])
+    np.testing.assert_array_equal(y_h, swap(rows[5]))
+    assert_same_bits(program, {"x": swap(feeds["x"])})
+    text = "RNN has no form" if cell == "RNN" else "its first states are constants that are not 0"
+    with pytest.raises(UnsupportedModelError, match=text):
+        lowered(proto, "single", integer_only=True)
+
+
+def test_first_states_that_are_no_numbers_stay_float() -> None:
+    layer = random_layer(np.random.default_rng(22), "GRU", (3, 2, 4, 4), extras=("h",), usual=True)
+    proto = coded(onnx_model(layer), layer)
+    lost = np.full((len(layer.step.directions), 2, 4), np.inf, np.float32)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(lost, "h"))
+    del proto.graph.input[1:]
+    assert list(lowered(proto).float_reasons.values())[-1] == "its first states hold NaN or Inf"
 
 
 def test_layout_1_has_samples_first() -> None:

@@ -38,8 +38,8 @@ from calib8.program.lower.canonical import (
 )
 from calib8.quantization.own_quantizers import CONTRIB_VERSION, restore_own_quantizers
 from calib8.quantization.qdq import (
+    hides_floats,
     holds_codes,
-    is_integer_op,
     label,
 )
 from calib8.quantization.qdq import nodes as all_nodes
@@ -148,7 +148,7 @@ def to_qoperator(model: ir.Model) -> tuple[ir.Model, QOperatorReport]:
 
 def _check(model: ir.Model) -> None:
     name = model.graph.name or "model"
-    integer = next((node for node in all_nodes(model) if is_integer_op(node)), None)
+    integer = next((node for node in all_nodes(model) if hides_floats(node)), None)
     if integer is not None:
         problem = f"computes on codes already ('{label(integer)}', {integer.op_type})"
         raise UnsupportedModelError(name, problem, "Give the model in QDQ form")

@@ -22,8 +22,9 @@ from calib8.coded_array import CodedArray
 from calib8.errors import NoFormError
 from calib8.model.graph import float_attribute, input_at, int_attribute
 from calib8.ops.questions import is_standard, joins
+from calib8.passes.integer_cells import why_no_integer_cell
 from calib8.passes.recurrent_nodes import LONGEST_SUM, activations_of, why_cell_float
-from calib8.program.instructions import Recurrent, Reshape, Slice, Transpose
+from calib8.program.instructions import Constant, Recurrent, Reshape, Slice, Transpose
 from calib8.program.lower.builder import Builder, step_name
 from calib8.program.lower.constants import coded_constant, fixed, is_fixed
 from calib8.program.lower.emit_integer_recurrent import (
@@ -62,10 +63,7 @@ class _Rows:
 def recurrent(builder: Builder, node: ir.Node) -> None:
     """The layer and the parts of its result that are read."""
     cell, late = cast("Cell", node.op_type), int_attribute(node, "linear_before_reset", 0) != 0
-    weight, states = _rows(input_at(node, 1)), _rows(input_at(node, 2))
-    reason = why_cell_float(node)
-    if reason:
-        raise NoFormError(reason)
+    weight, states = _weights(builder, node)
     directions = _directions(node)
     bias, inner_bias = _biases(node, weight.scales.shape, late=late and cell == "GRU")
     peephole = fixed(input_at(node, PEEPHOLE))
@@ -101,14 +99,38 @@ def recurrent(builder: Builder, node: ir.Node) -> None:
     _deliver(builder, node, result, steps, turned=turned)
 
 
+def _weights(builder: Builder, node: ir.Node) -> tuple[_Rows, _Rows]:
+    """Codes of W and R.
+
+    Raises:
+        NoFormError: the node, or else its weights, are none of which there could be some.
+    """
+    reason = why_cell_float(node)
+    if reason:
+        raise NoFormError(reason)
+    try:
+        return _rows(input_at(node, 1)), _rows(input_at(node, 2))
+    except NoFormError as error:
+        deeper = _why_no_integers(node) if builder.profile != "onnx" else ""
+        raise NoFormError(deeper or str(error)) from error
+
+
+def _why_no_integers(node: ir.Node) -> str:
+    """Why no codes of its weights would make a node one of integers throughout."""
+    if node.op_type not in GATE_ORDER:
+        return f"{node.op_type} has no form of integers throughout"
+    return why_no_integer_cell(node)
+
+
 def _in_integers(
     builder: Builder, node: ir.Node, weight: _Rows, states: _Rows, biases: tuple[F32, F32]
 ) -> bool:
     """Emits the form of integers throughout where there is one; the reason why not is kept."""
     mark = builder.mark()
     try:
-        if node.op_type not in GATE_ORDER:
-            raise NoFormError(f"{node.op_type} has no form of integers throughout")
+        reason = _why_no_integers(node)
+        if reason:
+            raise NoFormError(reason)
         emit_integer(builder, _integer_layer(node, weight, states, biases))
     except NoFormError as error:
         builder.back_to(mark)
@@ -152,14 +174,32 @@ def _directions(node: ir.Node) -> tuple[Literal["forward", "reverse"], ...]:
 
 def _inputs(builder: Builder, node: ir.Node, *, turned: bool) -> tuple[tuple[Extra, ...], list[int]]:
     """What is given beside the sequence, and the slots of all."""
-    given: dict[Extra, ir.Value] = {
-        name: value
-        for name, place in EXTRAS.items()
-        if (value := input_at(node, place)) is not None and not is_fixed(value)
-    }
-    inputs = [_read(builder, node.inputs[0], turned=turned)]
-    inputs += [_read(builder, value, turned=turned and name != "lengths") for name, value in given.items()]
+    inputs, given = [_read(builder, node.inputs[0], turned=turned)], list[Extra]()
+    for name, place in EXTRAS.items():
+        value, swapped = input_at(node, place), turned and name != "lengths"
+        if value is None:
+            continue
+        if is_fixed(value):
+            slot = _constant(builder, value, builder.slots[inputs[0]].shape[0], swapped=swapped)
+        else:
+            slot = _read(builder, value, turned=swapped)
+        if slot is not None:
+            given.append(name)
+            inputs.append(slot)
     return tuple(given), inputs
+
+
+def _constant(builder: Builder, value: ir.Value, steps: int, *, swapped: bool) -> int | None:
+    """Slot of first states or lengths that never change; None where they say what holds without them."""
+    array = fixed(value)
+    assert array is not None
+    usual = steps if array.dtype == np.int32 else 0
+    if np.all(array == usual):
+        return None
+    array = np.ascontiguousarray(array.swapaxes(0, 1) if swapped else array)
+    slot = builder.slot(Slot(value.name or "", array.shape, array.dtype.name))
+    builder.steps.append(Constant(value.name or "", (), (slot,), array))
+    return slot
 
 
 def _rows(value: ir.Value | None) -> _Rows:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.model.states import MOVES, stored_states
-from calib8.ops.groups import RECURRENT
+from calib8.ops.groups import CODED_CELLS, RECURRENT
 from calib8.ops.questions import is_standard
 from calib8.parameters import parameter
 from calib8.program.instructions import (
@@ -32,6 +32,8 @@ from calib8.program.instructions import (
 from calib8.program.lower import emit_norms
 from calib8.program.lower.builder import Builder, step_name, values_read
 from calib8.program.lower.canonical import canonical_qdq
+from calib8.program.lower.emit_integer_recurrent import GATE_ORDER
+from calib8.program.lower.emit_recurrent import UNCODED
 from calib8.program.lower.finish import Draft, finished, live_draft
 from calib8.program.lower.floats import RUNTIME_DOMAINS, described, is_integer, real_slot
 from calib8.program.lower.forms import Coded, CodeType, Real
@@ -169,6 +171,8 @@ def _emitter(builder: Builder, node: ir.Node) -> Emit:
     """
     if emit_norms.begins_rows(builder, node):
         return emit_norms.rows_spelled_out
+    if node.op_type in CODED_CELLS:
+        raise NoFormError("it is an op of ONNX Runtime; the target calib8 has such layers")
     if not is_standard(node) or node.op_type not in EMIT:
         raise NoFormError("the op has no integer form")
     read = [value for value in node.inputs if value is not None and value in builder.forms]
@@ -220,7 +224,9 @@ def _refuse_float(draft: Draft, model: ir.Model) -> None:
     functions = [step for step in draft.steps if isinstance(step, RealFunction)]
     listed += [f"'{step.name}' ({step.function.name}: computed in float32)" for step in functions]
     if listed:
-        hint = f", LSTM and GRU with {parameter('recurrent', 'integer')}" if cells else ""
+        uncoded = [node for node, why in draft.builder.reasons.items() if why == UNCODED]
+        able = cells or any(node.op_type in GATE_ORDER for node in uncoded)
+        hint = f", LSTM and GRU with {parameter('recurrent', 'integer')}" if able else ""
         raise UnsupportedModelError(
             model.graph.name or "model",
             f"{len(listed)} nodes have no integer form: {'; '.join(listed)}",

@@ -17,8 +17,8 @@
     RNN     h = f(clip(u + v))
 
 Sums add from left to right, every operation is rounded to float32. A sample is lost from the step on in which
-a value of its x_t, its h or its c is NaN or infinite, and so is one whose length is not 0 … T: its states are
-NaN then. Steps beyond its length are 0; of a length of 0 its last states are 0 too.
+a value of its x_t, its h or its c is NaN or infinite: its states are NaN then. Lengths are 0 … T, others are
+refused before. Steps beyond its length are 0; of a length of 0 its last states are 0 too.
 
 A code has the magnitude 127 at most, so that sums of 2^16 products stay within int32.
 
@@ -134,7 +134,7 @@ class Arrays:
 
     Attributes:
         x: float32 [T, N, I].
-        lengths: int32 [N].
+        lengths: int32 [N], 0 … T.
         h, c: first states, float32 [N, H]; None: zeros.
         reverse: from the last step of every sample to its first.
     """
@@ -170,7 +170,7 @@ def run_cell(step: Recurrent, d: int, arrays: Arrays, weights: Products, result:
     cell = _Cell(step, d, weights)
     h = np.zeros((samples, step.units), np.float32) if arrays.h is None else arrays.h.copy()
     c = np.zeros_like(h) if arrays.c is None else arrays.c.copy()
-    lengths = np.clip(arrays.lengths, 0, steps)
+    lengths = arrays.lengths
     for number in range(steps):
         places = lengths - 1 - number if arrays.reverse else np.full(samples, number)
         alive = np.flatnonzero(number < lengths)
@@ -182,7 +182,6 @@ def run_cell(step: Recurrent, d: int, arrays: Arrays, weights: Products, result:
     result[steps], empty = h, lengths == 0
     result[steps + 1 :] = c
     result[steps:, empty] = 0
-    result[:, lengths != arrays.lengths] = NOT_A_NUMBER
 
 
 class _Cell:

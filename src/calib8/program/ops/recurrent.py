@@ -18,6 +18,7 @@ from calib8.program.ops.step import Step
 from calib8.program.ops.traits import Traits
 from calib8.program.rules import F32
 from calib8.program.slot import Slot
+from calib8.tensors import length_error
 
 FUNCTION_COUNT: Final = {"LSTM": 3, "GRU": 2, "RNN": 1}
 """Functions of one direction: f, g, h of ONNX."""
@@ -27,8 +28,22 @@ MOST_PRODUCTS: Final = 1 << 16
 
 
 def recurrent(step: Recurrent, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
-    """States of all steps, then the last ones."""
+    """States of all steps, then the last ones.
+
+    Raises:
+        DataError: a length of a sequence that is longer than the sequence.
+    """
+    if "lengths" in step.extras:
+        _check_lengths(step, operands[1 + step.extras.index("lengths")], len(operands[0].data))
     return computed(step, [operand.data for operand in operands], weights_of(step))
+
+
+def _check_lengths(step: Recurrent, operand: Operand, steps: int) -> None:
+    lengths = operand.data
+    wrong = np.flatnonzero((lengths < 0) | (lengths > steps))
+    if wrong.size:
+        sample = int(wrong[0])
+        raise length_error(step.name, operand.slot.name, sample, int(lengths[sample]), steps)
 
 
 def weights_of(step: Recurrent) -> tuple[Weights, ...]:

@@ -179,6 +179,8 @@ def _check_states(program: Program) -> None:
         if first.size and (first.dtype.name, first.shape) != (read.dtype, read.shape):
             problem = f"begins as {first.dtype} {list(first.shape)}"
             raise ModelError(subject, problem, f"Give {read.dtype} {list(read.shape)}, or nothing for 0")
+        if first.dtype.kind == "f" and not np.all(np.isfinite(first)):
+            raise ModelError(subject, "begins with NaN or infinite values", "Give finite ones")
 
 
 def _alike(read: Slot, written: Slot) -> bool:
