@@ -61,9 +61,7 @@ photograph is in pictures of both kinds, those for calibrating and those for jud
 UltraFace takes for a face, mirrored and shifted until there are enough of them.
 
 A few objects say little: one of 115 is 0.9 points. Many of the objects of face detectors here have scores
-just above 0.25, where a little noise decides, also the last bits of FP32: on another processor (Intel, family
-6, model 207) BlazeFace by default had 92.4, 89.7, 95.7 and 83.9 in place of the first four figures below, and
-the same figures to every digit in the target `calib8`.
+just above 0.25, where a little noise decides.
 """
 
 REPRODUCED = """## Measuring it again

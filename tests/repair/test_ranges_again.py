@@ -173,8 +173,7 @@ LIMIT = 1.5 * max(float(run["x"].max()) for run in samples().scored)
         ({"equalize-through": 2.9}, 5.0, []),
         ({"equalize-through": 3.1}, 5.0, [True]),
         ({"cle": 3.1}, 0.0, [True]),
-        ({"cle": 3.1}, -0.24, [True]),
-        ({"cle": 3.1}, -0.26, [False]),
+        ({"cle": 3.1}, -0.01, [False]),
         ({"equalize-groups": 3.1}, -9.0, [False]),
         ({"round": 9.0}, 5.0, []),
         ({"equalize-groups": 2.0, "equalize-through": 2.0}, 5.0, [True]),
@@ -191,7 +190,7 @@ def test_ranges_are_chosen_again_where_most_of_the_noise_went_since(
     other: float,
     tried: list[bool],
 ) -> None:
-    """Those of one method stay even where a little is lost: the choice among many owes as much to chance."""
+    """Those of one method stay where nothing is lost by them: the choice among many owes something to chance."""
     judging(monkeypatch, gains, " ".join(gains), other)
     tables = {"ranges mse-behind": wider(plain.table)}
     found = repair_by_effort(plain, samples(), "balanced", tables=tables, threads=1)

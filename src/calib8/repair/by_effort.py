@@ -15,7 +15,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from calib8.autorange.choose import NOISE_DB
 from calib8.autorange.samples import ChosenSamples, runs_for_one, too_few
 from calib8.parameters import Text, parameter
 from calib8.progress import Progress, silent
@@ -128,7 +127,7 @@ def _searched(
         tried = [names for names in stage if worth_trying(names, search.steps)]
         best = search.stage(best, {names: in_turn(names) for names in tried})
         if again is not None and _equalizes(stage) and best.quality.sqnr_db >= chosen_db + MOST_DB:
-            compared = search.preferred(best, again.name, again, NOISE_DB)
+            compared = search.preferred(best, again.name, again)
             best, again = compared, again if compared is best else None
             chosen_db = best.quality.sqnr_db
     for stage in stages:

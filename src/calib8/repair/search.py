@@ -101,14 +101,14 @@ class Search:
         self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
 
-    def preferred(self, best: Judged, name: str, repair: Repair, allowance: float) -> Judged:
-        """What a repair makes of it, unless that lacks more than ``allowance`` dB; else what there was."""
+    def preferred(self, best: Judged, name: str, repair: Repair) -> Judged:
+        """What a repair makes of it where that is as good; else what there was."""
         changed, report = repair(best.candidate, self.data)
         if changed is best.candidate:
             self.steps.append(Step((name,), best.quality, best.quality, False, (), report.notes))
             return best
         now = self.judged(changed)
-        kept = now.quality.sqnr_db >= best.quality.sqnr_db - allowance
+        kept = now.quality.sqnr_db >= best.quality.sqnr_db
         kept = kept and self.floor.allows(now.quality, best.quality)
         self.steps.append(Step((name,), best.quality, now.quality, kept, report.layers, report.notes))
         return now if kept else best
