@@ -190,7 +190,7 @@ def test_ranges_are_chosen_again_where_most_of_the_noise_went_since(
     other: float,
     tried: list[bool],
 ) -> None:
-    """Those of one method stay where nothing is lost by them: the choice among many owes something to chance."""
+    """Those of one method stay where nothing is lost by them: the choice among many owes much to chance."""
     judging(monkeypatch, gains, " ".join(gains), other)
     tables = {"ranges mse-behind": wider(plain.table)}
     found = repair_by_effort(plain, samples(), "balanced", tables=tables, threads=1)
