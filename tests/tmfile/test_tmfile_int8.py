@@ -158,7 +158,17 @@ def test_slopes_of_prelu_become_half_floats() -> None:
     net.add(Tensor("y", (1, 2, 1, 1)), "PReLU", (net.input("x", (1, 2, 1, 1)), slopes))
     made = in_codes(net.graph(), {"x": 1.0, "y": 1.0}).graph.tensors[slopes]
     assert (made.dtype, made.quantization) == ("float16", None)
-    np.testing.assert_array_equal(made.data, np.array([0.1, 0.25], np.float16))
+    np.testing.assert_array_equal(made.data, np.float16([0.09998, 0.25]))
+
+
+def test_slopes_are_cut_as_tengines_tools_cut_them() -> None:
+    values = np.float32([1.7368555, -1.7368555, 65530.0, 1e6, -1e6, 6.1e-5, 3e-8, 0.0])
+    net = Net()
+    slopes = net.const("slopes", values)
+    net.add(Tensor("y", (1, 8, 1, 1)), "PReLU", (net.input("x", (1, 8, 1, 1)), slopes))
+    made = in_codes(net.graph(), {"x": 1.0, "y": 1.0}).graph.tensors[slopes]
+    bits = np.array([0x3EF2, 0xBEF2, 0x7BFF, 0x7C00, 0xFC00, 0x03FF, 0x0000, 0x0000], np.uint16)
+    np.testing.assert_array_equal(made.data.view(np.uint16), bits)
 
 
 def test_what_cannot_be_put_into_codes() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner, Result
 
 import calib8
@@ -108,6 +110,27 @@ def test_scales_and_codes_are_those_of_the_model(folder: Path) -> None:
         np.testing.assert_array_equal(tensor.quantization.scales, np.ravel(codes.scale))
         stored += 1
     assert stored == sum(node.op == CONST for node in graph.nodes) == 6
+
+
+def test_a_transposed_layer_with_more_outputs_than_inputs(tmp_path: Path) -> None:
+    """ONNX has a scale of the bias per output, Tengine one per input: the codes are found anew."""
+    weight, bias = RNG.normal(size=(4, 6, 3, 3)).astype(np.float32), RNG.normal(size=6).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("ConvTranspose", ["image", "w", "b"], ["y"], "up", kernel_shape=[3, 3])], "net",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 4, 5, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 6, 7, 7])],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "net.onnx")
+    images = RNG.normal(size=(16, 4, 5, 5)).astype(np.float32)
+    np.savez(tmp_path / "images.npz", image=images)
+    quantized(tmp_path).save(tmp_path / "int8.tmfile")
+    made = read_tmfile(tmp_path / "int8.tmfile")
+    [layer] = [node for node in made.nodes if node.op == "Deconvolution"]
+    codes = made.tensors[layer.inputs[2]]
+    assert codes.quantization is not None and codes.data is not None
+    steps = np.resize(codes.quantization.scales, 6)  # as Tengine pairs them
+    np.testing.assert_allclose(codes.data.reshape(-1) * steps, bias, atol=steps.max())
 
 
 def test_a_constant_that_is_multiplied_has_codes(folder: Path) -> None:

@@ -15,16 +15,18 @@ from onnx import TensorProto, helper, numpy_helper
 from calib8.delivery.exporting import export
 from calib8.errors import UnsupportedModelError
 from calib8.exporting.tmfile.operators import TRANSLATE
-from calib8.exporting.tmfile.quantized import float_graph
+from calib8.exporting.tmfile.quantized import WITHOUT_INT8, float_graph
 from calib8.formats.tengine_names import converter_names
 from calib8.model.from_tmfile.translate import float_model
 from calib8.model.load import load_model
 from calib8.model.save import save_model
-from calib8.tmfile.graph import CONST, Graph
+from calib8.program.lower_tmfile.operators import LOWER
+from calib8.tmfile.graph import CONST, Graph, Tensor
+from calib8.tmfile.kinds import LAYERS
 from calib8.tmfile.read import parse, read_tmfile
 from calib8.tmfile.write import serialize
 from tmfile_cases import IMAGE, Array, cases, run
-from tmfile_nets import fields
+from tmfile_nets import CONV, Net, fields
 
 BETWEEN_LAYERS = {"Gelu"}
 """Cases that several ONNX nodes spell: those are found between layers."""
@@ -330,3 +332,25 @@ def test_every_operator_is_written_by_some_test() -> None:
     elsewhere = {"Conv", "ConvTranspose", "Dropout", "Mish", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd",
                  "ReduceSumSquare"}  # fmt: skip
     assert set(TRANSLATE) - tried - elsewhere == set()
+
+
+def test_every_operator_has_an_int8_kernel_in_tengine_or_is_named_as_one_without() -> None:
+    models = [
+        float_model(graph, "net") for name, (graph, _, _) in cases().items() if name not in BETWEEN_LAYERS
+    ]
+    written = {step.op for model in [*models, *OTHERS.values()] for step in float_graph(model, "net").nodes}
+    written |= LAYERS
+    assert written - set(LOWER) - WITHOUT_INT8 == {CONST, "InputOp", "Noop"}
+    assert not set(LOWER) & WITHOUT_INT8
+
+
+def test_layers_of_a_tmfile_keep_the_names_of_what_is_computed_with_them() -> None:
+    """ONNX has two nodes and two tensors in their place; a table for the file has one name for both."""
+    net = Net()
+    w = net.const("w", np.random.default_rng(5).normal(size=(4, 3, 3, 3)).astype(np.float32))
+    net.add(Tensor("11", (1, 4, 8, 8)), "Convolution", (net.input("image", (1, 3, 8, 8)), w), **CONV)
+    before = net.graph()
+    after = float_graph(float_model(before, "net"), "net")
+    assert layers_of(after) == layers_of(before)
+    assert [step.name for step in after.nodes][-1] == [step.name for step in before.nodes][-1]
+    assert [after.tensors[place].name for place in after.output_tensors()] == ["11"]

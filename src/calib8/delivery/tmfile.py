@@ -119,6 +119,7 @@ def quantized_tmfile(
         graph, notes = found.graph, _of_equalizing(found)
     if wanted.table is not None:
         codes, samples = _given_codes(original, graph, wanted.table, uint8=wanted.uint8), 0
+        notes += (OF_THESE_WEIGHTS,) if wanted.equalize and found.layers else ()
     else:
         codes, samples = _seen_codes((name, graph), reading, wanted, progress)
     if not wanted.search:
@@ -225,6 +226,12 @@ def sized(graph: Graph, name: str, shape: tuple[int, ...] | None) -> Graph:
     except NoFormError as reason:
         problem = f"it has no form in codes: {reason}"
         raise UnsupportedModelError(name, problem, "Convert the ONNX model, with fixed sizes") from reason
+
+
+OF_THESE_WEIGHTS: Final = (
+    "the table has to be one of the equalized weights, made with the same -a 3: scales of others cut their "
+    "layers off"
+)
 
 
 def _of_equalizing(found: Equalized) -> tuple[str, ...]:

@@ -123,3 +123,8 @@ class Graph:
     def output_tensors(self) -> tuple[int, ...]:
         """What comes out, by place in ``tensors``."""
         return tuple(place for node in self.outputs for place in self.nodes[node].outputs)
+
+
+def sums_of(name: str | None) -> str:
+    """What an ONNX model calls the sums of a layer whose function, computed with it, gives the tensor."""
+    return f"{name}/sums"

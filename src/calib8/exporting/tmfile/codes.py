@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -208,8 +208,12 @@ def _known_steps(known: CodedArray | None, node: Node, rows: int) -> Single | No
 
 
 def _bias_codes(values: Single, steps: Single, known: CodedArray | None) -> npt.NDArray[np.int32]:
-    """A bias in codes: those that it has, if their scales are these."""
-    if known is not None and np.array_equal(np.broadcast_to(known.scale, steps.shape), steps):
+    """A bias in codes: those that it has, if their scales are these.
+
+    Those of a Deconvolution are by inputs here, and by outputs where the codes are from.
+    """
+    fits = known is not None and known.scale.size in (1, steps.size)
+    if known is not None and fits and np.array_equal(np.broadcast_to(known.scale, steps.shape), steps):
         return (
             np.broadcast_to(known.values.reshape(-1), (values.size,)).astype(np.int32).reshape(values.shape)
         )
@@ -264,5 +268,14 @@ def halve(node: Node, tensors: list[Tensor], name: str) -> None:
     for place in node.inputs:
         tensor = tensors[place]
         if tensor.role == "const":
-            data: npt.NDArray[Any] = floats_of(replace(tensor, dtype="float32"), name).astype(np.float16)
+            data = _cut(floats_of(replace(tensor, dtype="float32"), name))
             tensors[place] = replace(tensor, dtype="float16", data=data, quantization=None)
+
+
+def _cut(values: Single) -> npt.NDArray[np.float16]:
+    """float16 towards zero, infinite from 2^16 on: as Tengine's tools cut the bits of float32."""
+    with np.errstate(over="ignore"):
+        near = values.astype(np.float16)
+    size = np.abs(values)
+    farther = (np.abs(near.astype(np.float32)) > size) & (size < 1 << 16)
+    return np.where(farther, np.nextafter(near, np.float16(0)), near)

@@ -18,7 +18,7 @@ import onnx_ir as ir
 
 from calib8.errors import NoFormError
 from calib8.model.graph import constant, first_free, label
-from calib8.tmfile.graph import CONST, INPUT, NCHW, NHWC, Graph, Node, Option, Tensor
+from calib8.tmfile.graph import CONST, INPUT, NCHW, NHWC, Graph, Node, Option, Tensor, sums_of
 
 MADE_FROM_ONNX: Final = 3
 """What the converter writes as the format that a model came from."""
@@ -192,8 +192,11 @@ class Net:
     ) -> None:
         """The node that computes all outputs of an ONNX node, or ``result`` in place of the first of them.
 
-        The sizes are those of the outputs; the name is that of the first one, as the converter has it.
+        The sizes are those of the outputs; the name is that of the first one, as the converter has it, and
+        that of ``result`` where both nodes were one of a tmfile.
         """  # fmt: skip
+        first = node.outputs[0].name
+        before = result.producer() if result is not None and first == sums_of(result.name) else None
         outputs = [
             value for value in node.outputs if value.name and (value.uses() or value.is_graph_output())
         ]
@@ -201,10 +204,11 @@ class Net:
         named = []
         for number, value in enumerate(outputs):
             last = result if result is not None and number == 0 else value
-            name = self.names.get(last.name or "", value.name or "")
+            own = last if before is not None else value
+            name = self.names.get(last.name or "", own.name or "")
             named.append((name, self.shape(last)))
             self._stands[value] = self._stands[last] = name
-        self._add(label(node), op, inputs, named, options)
+        self._add(label(before or node), op, inputs, named, options)
 
     def follows(self, value: ir.Value, tensor: str) -> None:
         """The value is what a tensor holds already."""

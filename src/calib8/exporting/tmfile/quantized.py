@@ -29,9 +29,10 @@ from calib8.tmfile.write import write_tmfile
 Shapes = Mapping[str, Sequence[int]]
 
 WITHOUT_INT8: Final = frozenset(
-    {"Absval", "AddN", "BatchNormalization", "Bias", "Elu", "Gelu", "HardSigmoid", "HardSwish",
-     "InstanceNorm", "LRN", "LogSoftmax", "MatMul", "Maximum", "Mean", "Minimum", "Mish", "Pad", "ReLU6",
-     "Reciprocal", "ReduceL2", "Reduction", "Selu", "Slice", "Softplus", "SpaceToDepth", "Tanh", "Unary"}
+    {"Absval", "AddN", "BatchNormalization", "Bias", "Deconvolution", "Elu", "Gelu", "HardSigmoid",
+     "HardSwish", "InstanceNorm", "LRN", "LogSoftmax", "MatMul", "Maximum", "Mean", "Minimum", "Mish", "Pad",
+     "ReLU6", "Reciprocal", "ReduceL2", "Reduction", "Selu", "Slice", "Softplus", "SpaceToDepth", "Tanh",
+     "Unary"}
 )  # fmt: skip
 """Operators whose kernels end with an error there, or take codes for floats; accelerators may have them.
 

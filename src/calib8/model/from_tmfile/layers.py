@@ -16,7 +16,7 @@ import onnx_ir as ir
 from calib8.errors import NoFormError
 from calib8.model.from_tmfile.builder import Attribute, Builder
 from calib8.model.from_tmfile.elementwise import number, whole
-from calib8.tmfile.graph import Node
+from calib8.tmfile.graph import Node, sums_of
 
 NO_ACTIVATION = -1
 
@@ -78,7 +78,7 @@ def _activated(builder: Builder, node: Node, op: str, attributes: dict[str, Attr
         builder.write(node, op, values, **attributes)
         return
     title = builder.name(node.outputs[0])
-    sums = builder.emit(f"{title}/sums", op, values, **attributes)
+    sums = builder.emit(sums_of(title), op, values, **attributes)
     if activation == 0:
         builder.write(node, "Relu", [sums])
         return
