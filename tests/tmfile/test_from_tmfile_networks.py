@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,26 @@ def test_all_operators_without_nodes_are_listed() -> None:
 )
 def test_what_cannot_be_translated_is_said(graph: Graph, match: str) -> None:
     with pytest.raises(UnsupportedModelError, match=match):
+        float_model(graph, "net.tmfile")
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"stride_h": 0}, "'y' (Convolution): its option stride_h is 0"),
+        ({"dilation_w": -1}, "its option dilation_w is -1"),
+        ({"group": 0}, "its option group is 0"),
+        ({"group": 3}, "in 3 groups do not fit"),
+        ({"output_channel": 9}, "do not fit"),
+    ],
+)
+def test_options_of_layers_that_fit_nothing(options: dict[str, int], match: str) -> None:
+    """ONNX Runtime would refuse the model when the first image comes."""
+    channels = IMAGE.shape[1]
+    weight = np.ones((4, channels, 3, 3), np.float32)
+    asked = {**CONV, "input_channel": channels, "activation": -1, **options}
+    graph = one_node("Convolution", IMAGE, (1, 4, *IMAGE.shape[2:]), weight, **asked)
+    with pytest.raises(UnsupportedModelError, match=re.escape(match)):
         float_model(graph, "net.tmfile")
 
 

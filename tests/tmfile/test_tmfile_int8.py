@@ -342,7 +342,8 @@ def test_a_table_that_lacks_tensors_is_refused(tmp_path: Path, monkeypatch: pyte
     result = quant("-m", "net.tmfile", "-f", "t.scale", "-o", "o.tmfile", "-g", "3,8,8")
     assert result.exit_code == 1
     told = (
-        "has the scale 0 for 1 of the 4 tensors of net.tmfile: conv; lacks 1 of the 4 tensors of net.tmfile: "
+        "t.scale: has the scale 0 for 1 of the 4 tensors of net.tmfile: conv; lacks 1 of the 4 tensors of "
+        "net.tmfile: "
     )
     assert f"{told}scores. Calibrate the same model again, or write scales above 0 there" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["net.tmfile", "t.scale"]

@@ -151,5 +151,6 @@ def save(terminal: Terminal, model: Path, output: Path, found: TmfileCoded) -> N
 
     write_tmfile(found.coded.graph, output)
     layers, kind = len(found.coded.layers), "uint8" if found.points else "int8"
-    terminal.say(f"{count(layers, 'layer')} and all {len(found.scales)} tensors in {kind}")
+    tensors = sum(tensor.role in ("var", "input") for tensor in found.coded.graph.tensors)
+    terminal.say(f"{count(layers, 'layer')} and all {tensors} tensors in {kind}")
     say_sizes(terminal, (model, model.stat().st_size), (output, output.stat().st_size))

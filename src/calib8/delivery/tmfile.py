@@ -9,7 +9,8 @@ rounds after every operator.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -123,7 +124,8 @@ def quantized_tmfile(
     else:
         codes, samples = _seen_codes((name, graph), reading, wanted, progress)
     if not wanted.search:
-        return _in_codes(graph, codes, name, uint8=wanted.uint8, samples=samples, notes=notes)
+        with _of_table(wanted.table):
+            return _in_codes(graph, codes, name, uint8=wanted.uint8, samples=samples, notes=notes)
     steps, told = _searched((name, graph), codes, reading, progress)
     return _in_codes(graph, codes, name, samples=samples, notes=(*notes, *told), steps=steps)
 
@@ -265,7 +267,19 @@ def tmfile_by_table(
     """
     name, original = os.fspath(model), read_tmfile(model)
     graph = sized(original, name, shape)
-    return _in_codes(graph, _given_codes(original, graph, table, uint8=uint8), name, uint8=uint8)
+    with _of_table(table):
+        return _in_codes(graph, _given_codes(original, graph, table, uint8=uint8), name, uint8=uint8)
+
+
+@contextmanager
+def _of_table(path: str | os.PathLike[str] | None) -> Iterator[None]:
+    """What a table lacks is told of its file."""
+    try:
+        yield
+    except TableError as error:
+        if path is None or error.subject == os.fspath(path):
+            raise
+        raise TableError(os.fspath(path), error.problem, error.cure) from error
 
 
 def _given_codes(original: Graph, graph: Graph, table: str | os.PathLike[str], *, uint8: bool) -> Codes:

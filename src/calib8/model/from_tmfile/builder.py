@@ -24,10 +24,10 @@ Attribute = int | float | str | Sequence[int] | Sequence[float]
 class Builder:
     """Values so far, by tensor."""
 
-    def __init__(self, graph: Graph) -> None:
-        """Starts with the inputs of ``graph``, whose axes are in the order NCHW."""
+    def __init__(self, graph: Graph, name: str) -> None:
+        """Starts with the inputs of ``graph``, whose axes are in the order NCHW; a file may have no name."""
         self.graph = graph
-        self.onnx = ir.Graph([], [], nodes=[], opset_imports={"": OPSET}, name=graph.name or "tengine")
+        self.onnx = ir.Graph([], [], nodes=[], opset_imports={"": OPSET}, name=graph.name or name)
         self.names = Names(self.onnx)
         self.values: dict[int, ir.Value] = {}
         outputs = dict.fromkeys((*graph.input_tensors(), *graph.output_tensors(), *range(len(graph.tensors))))

@@ -27,9 +27,10 @@ SAME_LOWER = -2
 def convolution(builder: Builder, node: Node) -> None:
     """Convolution, with the activation that the converter fused into it."""
     x, weight = node.inputs[:2]
-    _, _, rows, columns = builder.image(x)
+    _, channels, rows, columns = builder.image(x)
     kernel = whole(node, "kernel_h", "kernel_w")
     strides, dilations = whole(node, "stride_h", "stride_w"), whole(node, "dilation_h", "dilation_w")
+    _refuse_below_one(node)
     if list(builder.tensor(weight).shape[2:]) != kernel:
         raise NoFormError(f"its weights have the shape {list(builder.tensor(weight).shape)}")
     pads = [
@@ -39,11 +40,23 @@ def convolution(builder: Builder, node: Node) -> None:
         )
     ]
     (group,) = whole(node, "group")
+    outputs, depth = builder.tensor(weight).shape[:2]
+    if channels != depth * group or outputs % group or [outputs] != whole(node, "output_channel"):
+        told = list(builder.tensor(weight).shape)
+        raise NoFormError(f"weights {told} in {group} groups do not fit {channels} channels of input")
     attributes: dict[str, Attribute] = {
         "kernel_shape": kernel, "strides": strides, "dilations": dilations, "group": group,
         "pads": [before for before, _ in pads] + [after for _, after in pads],
     }  # fmt: skip
     _activated(builder, node, "Conv", attributes)
+
+
+def _refuse_below_one(node: Node) -> None:
+    """Steps, distances and groups are 1 or more."""
+    for option in ("stride_h", "stride_w", "dilation_h", "dilation_w", "group"):
+        (value,) = whole(node, option)
+        if value < 1:
+            raise NoFormError(f"its option {option} is {value}")
 
 
 def _pads(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> tuple[int, int]:
@@ -59,6 +72,7 @@ def _pads(size: int, kernel: int, stride: int, dilation: int, before: int, after
 
 def deconvolution(builder: Builder, node: Node) -> None:
     """Transposed convolution."""
+    _refuse_below_one(node)
     attributes: dict[str, Attribute] = {
         "kernel_shape": whole(node, "kernel_h", "kernel_w"),
         "strides": whole(node, "stride_h", "stride_w"),

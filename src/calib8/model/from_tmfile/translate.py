@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import onnx_ir as ir
@@ -45,7 +46,7 @@ def float_model(graph: Graph, name: str) -> ir.Model:
     try:
         turned = as_nchw(graph)
         _refuse_unknown_sizes(turned, name)
-        builder = Builder(turned)
+        builder = Builder(turned, Path(name).name)
     except NoFormError as reason:
         raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
     problems = [problem for node in builder.graph.nodes if (problem := _untranslated(builder, node))]
