@@ -21,12 +21,14 @@ STEPS, WIDTH, UNITS = 5, 6, 8
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
-def alone(op: str) -> onnx.ModelProto:
-    """x [5, 1, 6] → the layer → y [5, 1, 1, 8]."""
+def alone(op: str, directions: int = 1, **attributes: Any) -> onnx.ModelProto:
+    """x [5, 1, 6] → the layer → y [5, D, 1, 8]."""
     net = Net(shape=(STEPS, 1, WIDTH))
     rows = GATES[op] * UNITS
-    weights = net.weight(1, rows, WIDTH), net.weight(1, rows, UNITS)
-    return net.model(net.op(op, "x", *weights, hidden_size=UNITS, name="cell"))
+    weights = net.weight(directions, rows, WIDTH), net.weight(directions, rows, UNITS)
+    direction = "bidirectional" if directions == 2 else "forward"
+    words = {"hidden_size": UNITS, "direction": direction, **attributes}
+    return net.model(net.op(op, "x", *weights, name="cell", **words))
 
 
 def samples(count: int = 16) -> list[dict[str, np.ndarray]]:
@@ -48,6 +50,25 @@ def test_the_weights_become_codes(op: str, effort: str) -> None:
         assert np.array_equal(found, wanted)
         [exact] = run(alone(op), sample)
         assert np.sum((found - exact) ** 2) < 3e-4 * np.sum(exact**2)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_both_directions_become_codes(op: str, tmp_path: Path) -> None:
+    """Two of them behind a Concat: sessions, plans and ``evaluate`` take the file for what it is."""
+    made = calib8.quantize(alone(op, 2), samples(), target="calib8", effort="fast")
+    made.save(tmp_path / "int8.onnx")
+    assert holds_codes(made.model)
+    calib8.compile(tmp_path / "int8.onnx", tmp_path / "int8.c8")
+    sessions = [calib8.InferenceSession(tmp_path / name) for name in ("int8.onnx", "int8.c8")]
+    for sample in samples(3):
+        [found], [again] = (session.run(None, sample) for session in sessions)
+        assert np.array_equal(found, again)
+        [exact] = run(alone(op, 2), sample)
+        assert np.sum((found - exact) ** 2) < 3e-4 * np.sum(exact**2)
+    onnx.save(alone(op, 2), tmp_path / "float.onnx")
+    models = [str(tmp_path / name) for name in ("float.onnx", "int8.onnx")]
+    _, told = calib8.evaluate(models, samples(3), runtime="calib8")
+    assert told.sqnr_db is not None and told.sqnr_db > 30
 
 
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
