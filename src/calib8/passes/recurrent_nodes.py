@@ -1,6 +1,7 @@
 """LSTM, GRU and RNN: what a node says of its cell, and why it cannot be computed with codes of its weights.
 
-its activations     are others than Sigmoid, Tanh, Relu, HardSigmoid, Softsign, Affine and ScaledTanh
+its activations     are others than Sigmoid, Tanh, Relu, HardSigmoid, Softsign, Affine and ScaledTanh,
+                    or these two without their α and β
 its weights         are computed, of another type, or hold NaN or Inf; likewise biases and peepholes
 its first states    are constants that hold NaN or Inf
 """
@@ -25,8 +26,12 @@ DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
 """Op → the activations f, g, h of a direction where a node names none."""
 
 PLAIN: Final = ("Sigmoid", "Tanh", "Relu", "Softsign")
-NUMBERS: Final = {"HardSigmoid": (0.2, 0.5), "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0)}
-"""Functions with parameters → α and β where a node does not say."""
+NUMBERS: Final[dict[str, tuple[float | None, float | None]]] = {
+    "HardSigmoid": (0.2, 0.5),
+    "Affine": (None, None),
+    "ScaledTanh": (None, None),
+}
+"""Functions with parameters → α and β where a node does not say; None where ONNX has no default for them."""
 
 LONGEST_SUM: Final = 1 << 16
 """Products of two 8-bit codes that fit an int32 together."""
@@ -39,11 +44,11 @@ PARAMETERS: Final = {3: "bias", 7: "peephole"}
 
 
 class Activation(NamedTuple):
-    """One function of a cell."""
+    """One function of a cell; α and β are None where it needs them and the node does not say."""
 
     name: str
-    alpha: float
-    beta: float
+    alpha: float | None
+    beta: float | None
 
 
 def is_recurrent(node: ir.Node) -> bool:
@@ -72,8 +77,12 @@ def activations_of(node: ir.Node) -> tuple[Activation, ...]:
         alpha, beta = NUMBERS.get(own, (0.0, 0.0))
         if own in NUMBERS:
             alpha, beta = next(alphas, alpha), next(betas, beta)
-        found.append(Activation(own, float(np.float32(alpha)), float(np.float32(beta))))
+        found.append(Activation(own, _single(alpha), _single(beta)))
     return tuple(found)
+
+
+def _single(number: float | None) -> float | None:
+    return None if number is None else float(np.float32(number))
 
 
 def _floats(node: ir.Node, name: str) -> tuple[float, ...]:
@@ -87,6 +96,10 @@ def why_cell_float(node: ir.Node) -> str:
     unknown = [one.name for one in activations if one.name not in (*PLAIN, *NUMBERS)]
     if unknown:
         return f"its activation {unknown[0]} has no form beside integers"
+    for one in activations:
+        if one.alpha is None or one.beta is None:
+            missing = "activation_alpha" if one.alpha is None else "activation_beta"
+            return f"its activation is {one.name} without {missing}, for which ONNX has no default"
     if len(activations) != len(DEFAULTS[node.op_type]) * direction_count(node):
         return f"it has {len(activations)} activations"
     if node.outputs[0].dtype not in (None, ir.DataType.FLOAT):
