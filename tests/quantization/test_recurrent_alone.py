@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from onnx import TensorProto, helper
 
 import calib8
 from calib8.errors import UnsupportedModelError
@@ -75,6 +76,23 @@ def test_both_directions_become_codes(op: str, tmp_path: Path) -> None:
 def test_integer_layers_have_ranges(op: str) -> None:
     made = calib8.quantize(alone(op), samples(), target="calib8", recurrent="integer", effort="fast")
     assert "x" in made.qparams and made.placement.quantized_nodes() == {"cell"}
+
+
+@pytest.mark.parametrize(("op", "place"), [("LSTM", 2), ("GRU", 1), ("LSTM", 1)])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_integer_layers_of_which_only_a_last_state_is_read(op: str, place: int, directions: int) -> None:
+    proto = alone(op, directions)
+    del proto.graph.node[0].output[:]
+    proto.graph.node[0].output.extend([*[""] * place, "last"])
+    shape = [directions, 1, UNITS]
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("last", TensorProto.FLOAT, shape))
+    made = calib8.quantize(proto, samples(), target="calib8", recurrent="integer", effort="fast")
+    assert made.placement.quantized_nodes() == {"cell"}
+    session = calib8.InferenceSession(ir.to_proto(made.model), integer_only=True)
+    for sample in samples(3):
+        [found], [exact] = session.run(None, sample), run(proto, sample)
+        assert np.array_equal(found, run_program(session.program, sample)[0])
+        assert np.sum((found - exact) ** 2) < 3e-3 * np.sum(exact**2)
 
 
 def test_from_a_table_and_from_a_run_over_the_data_the_file_is_the_same() -> None:

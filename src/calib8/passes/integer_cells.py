@@ -33,6 +33,7 @@ from calib8.passes.recurrent_nodes import (
     is_recurrent,
     why_recurrent_float,
 )
+from calib8.qparams import QParams, QuantSpec, activation_qparams
 from calib8.table import GIVEN, CalibrationTable
 
 LEAST_CELL_POWER, MOST_CELL_POWER = -15, -9
@@ -154,6 +155,11 @@ def comes_of_states(value: ir.Value) -> bool:
         return False
     read = node.inputs if node.op_type == "Concat" else node.inputs[:1]
     return all(source is not None and comes_of_states(source) for source in read)
+
+
+def unread_hidden(spec: QuantSpec) -> QParams:
+    """Codes of the h of a layer whose Y nobody reads: those of ±1, within which it stays."""
+    return activation_qparams(-1.0, 1.0, spec)
 
 
 def cell_name(node: ir.Node) -> str:
