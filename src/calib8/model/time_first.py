@@ -16,11 +16,11 @@ import onnx_ir as ir
 
 from calib8.errors import ModelError
 from calib8.model.graph import Names, input_at, int_attribute, label
-from calib8.ops.groups import RECURRENT
+from calib8.ops.groups import FIRST_STATES, RECURRENT
 from calib8.ops.questions import is_standard
 
-SEQUENCE, FIRST_STATES = 0, (5, 6)
-"""Places of the inputs that have a batch axis; of the lengths it is the only one."""
+SEQUENCE: Final = 0
+"""Place of the input that has a batch axis beside the first states; of the lengths it is the only one."""
 
 SWAPPED: Final = (1, 0, 2)
 """What makes [T, N, I] of [N, T, I], and [D, N, H] of [N, D, H]."""

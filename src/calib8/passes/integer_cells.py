@@ -22,7 +22,7 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.model.graph import float_attribute
 from calib8.model.states import MOVES
-from calib8.ops.groups import QUANTIZERS, RECURRENT
+from calib8.ops.groups import FIRST_STATES, QUANTIZERS, RECURRENT
 from calib8.parameters import parameter
 from calib8.passes.recurrent_nodes import (
     DEFAULTS,
@@ -45,8 +45,6 @@ CELL_SCALE: Final = "calib8.cell_power"
 """Key of a node's metadata: p of its cell."""
 
 STATE_REASON: Final = "it hands on a state of a recurrent layer"
-STATES: Final = (5, 6)
-"""Places of the first states."""
 
 
 def why_integer_float(node: ir.Node) -> str:
@@ -99,7 +97,7 @@ class Use(Protocol):
 
 def reads_codes(use: Use, taking: set[ir.Node]) -> bool:
     """Whether a node of ``taking`` reads the codes of a value: states of recurrent layers are apart."""
-    return use.node in taking and not (use.node.op_type in RECURRENT and use.idx in STATES)
+    return use.node in taking and not (use.node.op_type in RECURRENT and use.idx in FIRST_STATES)
 
 
 def carries_codes(value: ir.Value, taking: set[ir.Node]) -> bool:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at
-from calib8.ops.groups import RECURRENT
+from calib8.ops.groups import FIRST_STATES, RECURRENT
 from calib8.ops.questions import is_standard
 
 DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
@@ -38,7 +38,6 @@ LONGEST_SUM: Final = 1 << 16
 
 WEIGHTS: Final = (1, 2)
 LENGTHS: Final = 4
-STATES: Final = (5, 6)
 PARAMETERS: Final = {3: "bias", 7: "peephole"}
 """Places of the inputs of all three ops; RNN and GRU have the first six."""
 
@@ -113,7 +112,7 @@ def why_cell_float(node: ir.Node) -> str:
 
 def constant_states(node: ir.Node) -> list[npt.NDArray[np.generic]]:
     """Those of its first states that never change."""
-    arrays = (constant(input_at(node, place)) for place in STATES)
+    arrays = (constant(input_at(node, place)) for place in FIRST_STATES)
     return [array for array in arrays if array is not None]
 
 
@@ -126,9 +125,8 @@ def cuts_sequences(node: ir.Node) -> bool:
 
 def sequence_length(node: ir.Node) -> int | None:
     """Steps of the sequences, None where they are not known."""
-    shape, layout = None if node.inputs[0] is None else node.inputs[0].shape, node.attributes.get("layout")
-    axis = 0 if layout is None else layout.as_int()
-    size = None if shape is None or len(shape) != 3 else shape[axis]
+    shape = None if node.inputs[0] is None else node.inputs[0].shape
+    size = None if shape is None or len(shape) != 3 else shape[0]
     return size if isinstance(size, int) else None
 
 
