@@ -337,6 +337,7 @@ def preflight(
     from calib8.calibration.streaming import opened_for
     from calib8.model.fix_inputs import with_fixed
     from calib8.model.load import load_model, naming_file
+    from calib8.passes.branches import telling_of_branches
     from calib8.passes.prepare import refuse_unsupported
 
     reading = requested(Reading, words, data, field="data")
@@ -345,7 +346,8 @@ def preflight(
         refuse_unsupported(original)
     samples = PREFLIGHT_SAMPLES if reading.samples is None else reading.samples
     dataset = opened_for(original, replace(reading, samples=samples))
-    pieces = list(batches(dataset, 1, reading.threads))
+    with telling_of_branches(original):
+        pieces = list(batches(dataset, 1, reading.threads))
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
     why = dataset.why_no_labels

@@ -46,8 +46,9 @@ def test_every_product_of_a_step_counts(op: str, directions: int, tmp_path: Path
     assert not cell.quantized and cell.reason
 
 
-def test_codes_of_weights_alone_are_told(tmp_path: Path) -> None:
-    proto = network("LSTM", 1)
+@pytest.mark.parametrize(("op", "directions"), [("LSTM", 1), ("LSTM", 2), ("GRU", 2)])
+def test_codes_of_weights_alone_are_told(op: str, directions: int, tmp_path: Path) -> None:
+    proto = network(op, directions)
     onnx.save(proto, tmp_path / "float.onnx")
     samples = [{"x": np.random.default_rng(4).standard_normal((STEPS, 1, SIZE), np.float32)}]
     int8 = calib8.quantize(
@@ -56,3 +57,4 @@ def test_codes_of_weights_alone_are_told(tmp_path: Path) -> None:
     int8.save(tmp_path / "int8.onnx")
     (cell,) = [layer for layer in inspect_model(tmp_path / "int8.onnx").layers if layer.name == "cell"]
     assert cell.reason == "its weights alone are codes, its gates and states float32" and cell.engine == ""
+    assert cell.parameters == directions * GATES[op] * HIDDEN * (SIZE + HIDDEN)

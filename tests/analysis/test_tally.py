@@ -41,6 +41,23 @@ def test_what_is_not_finite_stays_so() -> None:
     assert math.isnan(good.joined(bad).noise.value) and good.joined(bad).signal.value == 5.0
 
 
+@pytest.mark.parametrize(
+    ("signal", "noise", "told"),
+    [
+        (3.0, 0.5, ""),
+        (3.0, 0.0, "without a difference"),
+        (0.0, 0.0, "without a difference"),
+        (0.0, 0.5, "without a signal: FP32 is 0 throughout, INT8 is not"),
+        (3.0, math.nan, "not finite"),
+        (math.nan, math.nan, "not finite"),
+    ],
+)
+def test_where_there_is_no_sqnr_it_is_told_why(signal: float, noise: float, told: str) -> None:
+    found = Energies()
+    found.add(signal, noise)
+    assert found.why_no_sqnr == told and (found.sqnr_db is None) == bool(told)
+
+
 def test_labels_that_do_not_fit_in_one_part_do_not_count_in_any() -> None:
     first, second = Tally(images=4, labelled=4, top1=3), Tally(images=2, labelled=0, misfit="b: its label")
     for found in (first.joined(second), second.joined(first)):

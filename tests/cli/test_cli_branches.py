@@ -10,6 +10,7 @@ import pytest
 from json_output import load
 
 from detector_nets import detector, pictures
+from small_models import onnx_model
 
 
 @pytest.fixture
@@ -80,3 +81,17 @@ def test_what_does_not_fit_is_refused(
         refused(
             cli(command, *models, *rest, "--branch", "z=map"), 2, "no float output 'z'", "It has y [N, 7, 64]"
         )
+
+
+def test_an_output_that_is_0_in_fp32_alone_is_not_one_without_a_difference(cli, out: Path) -> None:
+    for name, factors in (("a", (1.0, 0.0, 1.0)), ("b", (1.001, 0.5, 1.0))):
+        constants = {f"c{place}": np.float32(factor) for place, factor in enumerate(factors)}
+        text = "u = Mul(x, c0) v = Mul(x, c1) w = Mul(x, c2)"
+        proto = onnx_model("float[1,4] x", "float[1,4] u, float[1,4] v, float[1,4] w", text, constants)
+        onnx.save(proto, out / f"{name}.onnx")
+    np.savez(out / "data.npz", x=np.ones((3, 1, 4), np.float32))
+    told = cli("evaluate", out / "a.onnx", out / "b.onnx", "--data", out / "data.npz")
+    assert told.exit_code == 0, told.output
+    [line] = [line for line in told.output.splitlines() if line.startswith(f"{out / 'b.onnx'}: ")]
+    assert "60.0 dB" in line and line.count("without a difference") == 1
+    assert line.count("without a signal: FP32 is 0 throughout, INT8 is not") == 1

@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 from tiny_models import FLAGS, cnn, save
 
 from calib8.demo import CALIBRATION_PATH
+from small_models import onnx_model
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -97,6 +98,30 @@ def test_wrong_input_name(cli, refused, model: Path, tmp_path: Path, out: Path) 
     result = cli("quantize", model, "--data", data, "-o", out / "q.onnx")
     refused(
         result, 1, "d.npz: holds pixels, but no 'image'", "Name the arrays like the model's inputs (image)."
+    )
+
+
+@pytest.mark.parametrize("command", ["quantize", "calibrate", "evaluate", "tune", "inspect"])
+def test_an_input_that_chooses_a_branch_can_be_fixed(
+    cli, refused, tmp_path: Path, out: Path, command: str
+) -> None:
+    body = """
+        c = Equal(rate, k)
+        y = If(c) <then_branch = yes () => (float[N,4] a) { a = Relu(x) },
+                   else_branch = no () => (float[N,4] b) { b = Neg(x) }>
+    """
+    model, data = tmp_path / "a.onnx", tmp_path / "d.npz"
+    onnx.save(onnx_model("float[N,4] x, int64 rate", "float[N,4] y", body, {"k": np.array(16000)}), model)
+    np.savez(data, x=np.zeros((2, 4), np.float32))
+    more = {
+        "quantize": ("-o", out / "q.onnx"), "calibrate": ("-o", out / "t.json"), "evaluate": (model,),
+        "tune": ("--min-sqnr", 20, "-o", out / "q.onnx"), "inspect": (),
+    }  # fmt: skip
+    refused(
+        cli(command, model, *more[command], "--data", data),
+        1,
+        "d.npz: holds x, but no 'rate'. Name the arrays like the model's inputs (x, rate);",
+        "or fix the input that chooses a branch of the model: --fix rate=VALUE.",
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 from onnx import helper
 
 import calib8
+from calib8.errors import ModelError
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.model.states import states_of
@@ -141,6 +142,20 @@ def test_its_states_are_found_and_carried(tmp_path: Path) -> None:
         expected, state = open_session(load_model(proto)).run({"x": frame, "h": state})
         [found] = session.run(None, {"x": frame})
         assert np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("value", [2, -1])
+def test_other_layouts_are_refused(value: int, tmp_path: Path) -> None:
+    proto = reader("GRU", states=False)
+    [attribute] = [one for one in proto.graph.node[0].attribute if one.name == "layout"]
+    attribute.i = value
+    onnx.save(proto, tmp_path / "a.onnx")
+    told = rf"a\.onnx: GRU 'cell' has layout {value}; ONNX has 0 and 1\. Export it again with layout 0\."
+    for open_it in (load_model, open_session):
+        with pytest.raises(ModelError, match=told):
+            open_it(tmp_path / "a.onnx")
+    with pytest.raises(ModelError, match=told):
+        calib8.quantize(tmp_path / "a.onnx", samples(4), target="calib8", effort="fast")
 
 
 def test_in_a_branch() -> None:

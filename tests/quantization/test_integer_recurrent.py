@@ -140,6 +140,20 @@ def test_a_network_with_lstms_leaves_as_tflite_with_litert_bits(target: str) -> 
         np.testing.assert_array_equal(got.reshape(wanted.shape), wanted)
 
 
+@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
+def test_both_directions_for_tflite_are_integers(cell: str) -> None:
+    """The Concat of their weights is none of the graph's own, whose inputs share a scale there."""
+    made = calib8.quantize(
+        reader((cell,), 2), {"x": images(24)}, target="tflite", recurrent="integer", repair=("none",)
+    )
+    assert f"{cell.lower()}0" in made.placement.quantized_nodes()
+    program = lower(made.model, profile="single", integer_only=True)
+    float_ = ort.InferenceSession(reader((cell,), 2).SerializeToString())
+    lines = images(28)[24:, None]
+    wanted = np.concatenate([float_.run(None, {"x": line})[0] for line in lines])
+    assert sqnr(wanted, np.concatenate([run_program(program, {"x": line})[0] for line in lines])) > 25
+
+
 def test_hybrid_files_say_what_integers_need() -> None:
     made = calib8.quantize(reader(("LSTM",)), {"x": images(8)}, target="calib8", repair=("none",))
     with pytest.raises(UnsupportedModelError, match=r"its weights do not have one scale per gate.*recurrent"):

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from onnx import TensorProto, helper
 
 import calib8
 from calib8.errors import UnsupportedModelError
@@ -21,12 +22,14 @@ STEPS, WIDTH, UNITS = 5, 6, 8
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
-def alone(op: str) -> onnx.ModelProto:
-    """x [5, 1, 6] → the layer → y [5, 1, 1, 8]."""
+def alone(op: str, directions: int = 1, **attributes: Any) -> onnx.ModelProto:
+    """x [5, 1, 6] → the layer → y [5, D, 1, 8]."""
     net = Net(shape=(STEPS, 1, WIDTH))
     rows = GATES[op] * UNITS
-    weights = net.weight(1, rows, WIDTH), net.weight(1, rows, UNITS)
-    return net.model(net.op(op, "x", *weights, hidden_size=UNITS, name="cell"))
+    weights = net.weight(directions, rows, WIDTH), net.weight(directions, rows, UNITS)
+    direction = "bidirectional" if directions == 2 else "forward"
+    words = {"hidden_size": UNITS, "direction": direction, **attributes}
+    return net.model(net.op(op, "x", *weights, name="cell", **words))
 
 
 def samples(count: int = 16) -> list[dict[str, np.ndarray]]:
@@ -50,10 +53,46 @@ def test_the_weights_become_codes(op: str, effort: str) -> None:
         assert np.sum((found - exact) ** 2) < 3e-4 * np.sum(exact**2)
 
 
+@pytest.mark.parametrize("op", GATES)
+def test_both_directions_become_codes(op: str, tmp_path: Path) -> None:
+    """Two of them behind a Concat: sessions, plans and ``evaluate`` take the file for what it is."""
+    made = calib8.quantize(alone(op, 2), samples(), target="calib8", effort="fast")
+    made.save(tmp_path / "int8.onnx")
+    assert holds_codes(made.model)
+    calib8.compile(tmp_path / "int8.onnx", tmp_path / "int8.c8")
+    sessions = [calib8.InferenceSession(tmp_path / name) for name in ("int8.onnx", "int8.c8")]
+    for sample in samples(3):
+        [found], [again] = (session.run(None, sample) for session in sessions)
+        assert np.array_equal(found, again)
+        [exact] = run(alone(op, 2), sample)
+        assert np.sum((found - exact) ** 2) < 3e-4 * np.sum(exact**2)
+    onnx.save(alone(op, 2), tmp_path / "float.onnx")
+    models = [str(tmp_path / name) for name in ("float.onnx", "int8.onnx")]
+    _, told = calib8.evaluate(models, samples(3), runtime="calib8")
+    assert told.sqnr_db is not None and told.sqnr_db > 30
+
+
 @pytest.mark.parametrize("op", ["LSTM", "GRU"])
 def test_integer_layers_have_ranges(op: str) -> None:
     made = calib8.quantize(alone(op), samples(), target="calib8", recurrent="integer", effort="fast")
     assert "x" in made.qparams and made.placement.quantized_nodes() == {"cell"}
+
+
+@pytest.mark.parametrize(("op", "place"), [("LSTM", 2), ("GRU", 1), ("LSTM", 1)])
+@pytest.mark.parametrize("directions", [1, 2])
+def test_integer_layers_of_which_only_a_last_state_is_read(op: str, place: int, directions: int) -> None:
+    proto = alone(op, directions)
+    del proto.graph.node[0].output[:]
+    proto.graph.node[0].output.extend([*[""] * place, "last"])
+    shape = [directions, 1, UNITS]
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("last", TensorProto.FLOAT, shape))
+    made = calib8.quantize(proto, samples(), target="calib8", recurrent="integer", effort="fast")
+    assert made.placement.quantized_nodes() == {"cell"}
+    session = calib8.InferenceSession(ir.to_proto(made.model), integer_only=True)
+    for sample in samples(3):
+        [found], [exact] = session.run(None, sample), run(proto, sample)
+        assert np.array_equal(found, run_program(session.program, sample)[0])
+        assert np.sum((found - exact) ** 2) < 3e-3 * np.sum(exact**2)
 
 
 def test_from_a_table_and_from_a_run_over_the_data_the_file_is_the_same() -> None:

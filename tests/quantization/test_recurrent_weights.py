@@ -141,6 +141,14 @@ def test_reasons() -> None:
     assert outcome(reader(("RNN",)), "RNN") == (True, "")
     odd = reader(("RNN",), directions=1, activations=["Elu"])
     assert outcome(odd, "RNN") == (False, "its activation Elu has no form beside integers")
+    for words, missing in (({}, "activation_alpha"), ({"activation_alpha": [0.5]}, "activation_beta")):
+        for name in ("Affine", "ScaledTanh"):  # ONNX Runtime takes 0, and gives zeros or a constant
+            nameless = reader(("RNN",), directions=1, activations=[name], **words)
+            told = f"its activation is {name} without {missing}, for which ONNX has no default"
+            assert outcome(nameless, "RNN") == (False, told)
+    both = {"activation_alpha": [0.5], "activation_beta": [0.1]}
+    assert outcome(reader(("RNN",), directions=1, activations=["Affine"], **both), "RNN") == (True, "")
+    assert outcome(reader(("RNN",), directions=1, activations=["HardSigmoid"]), "RNN") == (True, "")
     broken = reader(("LSTM",))
     weight = next(array for array in broken.graph.initializer if array.name == "W0")
     values = numpy_helper.to_array(weight).copy()

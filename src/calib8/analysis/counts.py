@@ -11,7 +11,8 @@ from calib8.model.infer_shapes import with_input_shapes
 from calib8.model.work import elements
 from calib8.ops.groups import CODED_BIAS_INPUT, CODED_CELLS, SETTING_OPS, WEIGHT_INPUT
 from calib8.ops.questions import has_slopes, is_weighted, normalizes
-from calib8.quantization.qdq import dequantizer, float_origin, nodes
+from calib8.passes.recurrent_nodes import is_recurrent
+from calib8.quantization.qdq import dequantizer, float_origin, joined, nodes
 
 STORED_SETTINGS: Final = SETTING_OPS | {"Range", "Upsample"}
 """Ops whose float constants are settings, nothing that was trained."""
@@ -58,7 +59,8 @@ def stored_values(node: ir.Node) -> list[ir.Value]:
         indices = (WEIGHT_INPUT.get(node.op_type), CODED_BIAS_INPUT.get(node.op_type))
         found = [input_at(node, index) for index in indices if index is not None]
         return [value for value in found if value is not None and constant(value) is not None]
-    result = [stored for stored in (_stored(value) for value in node.inputs) if stored is not None]
+    inputs = [part for value in node.inputs for part in (joined(value) if is_recurrent(node) else (value,))]
+    result = [stored for stored in map(_stored, inputs) if stored is not None]
     trained = is_weighted(node) or normalizes(node) or has_slopes(node)
     return [value for value in result if trained or (elements(value) or 0) > 1]
 

@@ -272,7 +272,7 @@ def _branches(tally: Tally, meaning: Meaning | None) -> tuple[BranchSqnr, ...]:
     if meaning is None or tally.branches is None:
         return ()
     told = zip(meaning.judged, tally.branches, strict=True)
-    return tuple(BranchSqnr(one.name, one.kind, energies.sqnr_db) for one, energies in told)
+    return tuple(BranchSqnr(one.name, one.kind, by.sqnr_db, by.why_no_sqnr) for one, by in told)
 
 
 def _evaluation(

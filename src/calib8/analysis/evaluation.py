@@ -23,11 +23,13 @@ class BranchSqnr:
         name: of the branch.
         kind: what it is, see ``calib8.tasks.kinds``.
         sqnr_db: over all images; None where there is no signal or no noise.
+        why_no_sqnr: which of them, in words; empty where ``sqnr_db`` is told.
     """
 
     name: str
     kind: str
     sqnr_db: float | None
+    why_no_sqnr: str = ""
 
 
 @dataclass(frozen=True)

@@ -44,13 +44,13 @@ from calib8.parameters import Text, with_both
 from calib8.passes.functions import TensorFunction, is_chain, tensor_functions
 from calib8.passes.place import place
 from calib8.passes.prepare import prepare
-from calib8.passes.recurrent_nodes import WEIGHTS as CELL_WEIGHTS
 from calib8.passes.recurrent_nodes import is_recurrent
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     activation_values,
     codes_behind,
     float_inputs,
+    has_coded_weights,
     is_coded_cell,
     is_integer_op,
     label,
@@ -335,9 +335,7 @@ def _what_layer_misses(layer: ir.Node) -> str:
 
 
 def _what_cell_misses(cell: ir.Node) -> str:
-    if all(codes_behind(cell.inputs[place]) is not None for place in CELL_WEIGHTS):
-        return CELL_OF_FLOATS
-    return "its weights do not come from DequantizeLinear"
+    return CELL_OF_FLOATS if has_coded_weights(cell) else "its weights do not come from DequantizeLinear"
 
 
 def _enters_unrounded(value: ir.Value, node: ir.Node, coded: set[ir.Node]) -> bool:

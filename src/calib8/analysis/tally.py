@@ -76,6 +76,18 @@ class Energies:
         """``10 log10(signal / noise)``; None where there is no signal or no noise to speak of."""
         return sqnr_db(self.signal.value, self.noise.value)
 
+    @property
+    def why_no_sqnr(self) -> str:
+        """Why there is none, in words that stand in its place; empty where there is one."""
+        if self.sqnr_db is not None:
+            return ""
+        signal, noise = self.signal.value, self.noise.value
+        if noise == 0.0:
+            return "without a difference"
+        return (
+            "without a signal: FP32 is 0 throughout, INT8 is not" if signal == 0.0 < noise else "not finite"
+        )
+
 
 @dataclass
 class Tally:

@@ -71,8 +71,7 @@ def open_data(
     original = load_model(with_fixed(model, reading.fix))
     with naming_file(original):
         refuse_unsupported(original)
-    with telling_of_branches(original):
-        found = opened_for(original, reading, elsewhere=True)
+    found = opened_for(original, reading, elsewhere=True)
     if found.elsewhere is not None and reading.labels is not None:
         problem = "are not for data that other machines calibrate with"
         raise UsageError(parameter("labels"), problem, "Leave them out")
@@ -185,7 +184,8 @@ def prepare_for_table(
             sample = _made_up(original, {**invented, **sizes})
     else:
         data = opened_for(original, replace(reading, labels=None))
-        sample, carried = dict(first_sample(data)), data.carried
+        with telling_of_branches(original):
+            sample, carried = dict(first_sample(data)), data.carried
     with naming_file(original):
         prepared = prepare(original, sample, made_up=made_up)
         if carried or are_told(original, reading.state):

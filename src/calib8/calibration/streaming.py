@@ -29,6 +29,7 @@ from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.runtime import open_session
 from calib8.model.states import states_of
 from calib8.parameters import either, parameter
+from calib8.passes.branches import telling_of_branches
 from calib8.tensors import TensorSpec
 
 
@@ -46,8 +47,16 @@ def opened_for(
 
     Raises:
         UsageError: declared states that cannot be; data of a streaming model that lie on other machines.
-        DataError: what can be wrong with the data.
+        DataError: what can be wrong with the data; an input that they lack and that chooses a branch is told
+            with what fixes it.
     """
+    with telling_of_branches(model):
+        return _opened(model, reading, inputs, elsewhere)
+
+
+def _opened(
+    model: ir.Model, reading: Reading, inputs: Sequence[TensorSpec] | None, elsewhere: bool
+) -> Dataset:
     specs, states = graph_inputs(model), states_of(model, reading.state)
     if not states or reading.data is None:
         return reading.opened(specs if inputs is None else inputs, elsewhere=elsewhere)

@@ -15,7 +15,7 @@ from calib8.number_texts import NOTHING, count, percent, percent_cell
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
-    from calib8.analysis.evaluate import Evaluation
+    from calib8.analysis.evaluate import BranchSqnr, Evaluation
     from calib8.analysis.inspect import ModelInspection
     from calib8.analysis.lint import Violation
     from calib8.autorange.check import Check
@@ -144,12 +144,11 @@ def say_branches(terminal: Terminal, evaluations: Sequence[Evaluation]) -> None:
     """A line per model whose outputs have several branches."""
     for e in evaluations:
         if len(e.branches) > 1:
-            each = ", ".join(f"{one.name} {_decibels(one.sqnr_db)}" for one in e.branches)
-            terminal.say(f"{e.model}: {each}")
+            terminal.say(f"{e.model}: {', '.join(map(_branch, e.branches))}")
 
 
-def _decibels(value: float | None) -> str:
-    return "without a difference" if value is None else f"{value:.1f} dB"
+def _branch(one: BranchSqnr) -> str:
+    return f"{one.name} {one.why_no_sqnr if one.sqnr_db is None else f'{one.sqnr_db:.1f} dB'}"
 
 
 def branch_line(check: Check) -> str:

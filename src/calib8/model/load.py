@@ -94,7 +94,7 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         _check_opset(model, subject)
         _check_inputs(model, subject)
         _check_external_data(model, subject)
-        time_first(model)  # before it is asked whether ONNX Runtime takes it
+        time_first(model, subject)  # before it is asked whether ONNX Runtime takes it
         _check_graph(model, checked, subject)
         check_constants(model, subject)
         check_names(model, subject)

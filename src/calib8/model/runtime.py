@@ -182,7 +182,7 @@ def _with_layout(path: str | os.PathLike[str]) -> ir.Model:
     from calib8.model.time_first import time_first
 
     model = ir.load(library_path(path))
-    time_first(model)
+    time_first(model, os.fspath(path))
     return model
 
 

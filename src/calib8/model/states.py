@@ -20,7 +20,7 @@ import onnx_ir as ir
 from calib8.errors import ModelError, UsageError
 from calib8.model.graph import tensor_spec
 from calib8.model.metadata import stored_entries, write_metadata
-from calib8.ops.groups import ARRANGING_OPS, RECURRENT
+from calib8.ops.groups import ARRANGING_OPS, FIRST_STATES, RECURRENT
 from calib8.tensors import TensorSpec, check_states, may_be_alike
 
 States: TypeAlias = Mapping[str, str]
@@ -41,9 +41,8 @@ AFTER: Final = frozenset(("out", "output", "n", "new", "next", "final", "last", 
 MOVES: Final = ARRANGING_OPS | {"Identity", "Gather"}
 """Ops that hand values on: between the ends of a model and its recurrent layers."""
 
-FIRST_STATES: Final = (5, 6)
 LAST_STATES: Final = (1, 2)
-"""Places of the states among inputs and outputs of a recurrent node."""
+"""Places of the states among the outputs of a recurrent node."""
 
 
 def states_of(model: ir.Model, asked: States | None) -> dict[str, str]:

@@ -14,12 +14,13 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.model.graph import Names, input_at, int_attribute
-from calib8.ops.groups import RECURRENT
+from calib8.errors import ModelError
+from calib8.model.graph import Names, input_at, int_attribute, label
+from calib8.ops.groups import FIRST_STATES, RECURRENT
 from calib8.ops.questions import is_standard
 
-SEQUENCE, FIRST_STATES = 0, (5, 6)
-"""Places of the inputs that have a batch axis; of the lengths it is the only one."""
+SEQUENCE: Final = 0
+"""Place of the input that has a batch axis beside the first states; of the lengths it is the only one."""
 
 SWAPPED: Final = (1, 0, 2)
 """What makes [T, N, I] of [N, T, I], and [D, N, H] of [N, D, H]."""
@@ -28,20 +29,33 @@ ALL_STEPS: Final = (2, 0, 1, 3)
 """What makes [N, T, D, H] of [T, D, N, H]."""
 
 
-def time_first(model: ir.Model) -> int:
+def time_first(model: ir.Model, name: str) -> int:
     """Layers of layout 1 → layers of layout 0 with Transposes around them, in branches too.
+
+    Args:
+        model: is changed.
+        name: what to call it.
 
     Returns:
         Layers changed.
+
+    Raises:
+        ModelError: a layer has a layout that ONNX does not have.
     """
-    found = [node for node in model.graph.all_nodes() if _is_batch_first(node)]
+    for node in model.graph.all_nodes():
+        if _layout(node) not in (0, 1):
+            problem = f"{node.op_type} '{label(node)}' has layout {_layout(node)}; ONNX has 0 and 1"
+            raise ModelError(name, problem, "Export it again with layout 0")
+    found = [node for node in model.graph.all_nodes() if _layout(node) == 1]
     for node in found:
         _turn(node)
     return len(found)
 
 
-def _is_batch_first(node: ir.Node) -> bool:
-    return is_standard(node) and node.op_type in RECURRENT and int_attribute(node, "layout", 0) != 0
+def _layout(node: ir.Node) -> int:
+    """0 of nodes that are no recurrent layers."""
+    recurrent = is_standard(node) and node.op_type in RECURRENT
+    return int_attribute(node, "layout", 0) if recurrent else 0
 
 
 def _turn(node: ir.Node) -> None:

@@ -114,6 +114,9 @@ INTEGER_OPS: Final = _family("integer")
 CODED_CELLS: Final = frozenset({"DynamicQuantizeLSTM"})
 """Recurrent ops of ONNX Runtime that hold codes of their weights; what they read and give are floats."""
 
+FIRST_STATES: Final = (5, 6)
+"""Places of h and c among the inputs of a recurrent op."""
+
 CODED_BIAS_INPUT: Final[Mapping[str, int]] = {
     name: op.bias for name in INTEGER_OPS if (op := TABLE[name]).bias is not None
 }

@@ -22,7 +22,7 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.model.graph import float_attribute
 from calib8.model.states import MOVES
-from calib8.ops.groups import QUANTIZERS, RECURRENT
+from calib8.ops.groups import FIRST_STATES, QUANTIZERS, RECURRENT
 from calib8.parameters import parameter
 from calib8.passes.recurrent_nodes import (
     DEFAULTS,
@@ -33,6 +33,7 @@ from calib8.passes.recurrent_nodes import (
     is_recurrent,
     why_recurrent_float,
 )
+from calib8.qparams import QParams, QuantSpec, activation_qparams
 from calib8.table import GIVEN, CalibrationTable
 
 LEAST_CELL_POWER, MOST_CELL_POWER = -15, -9
@@ -44,8 +45,6 @@ CELL_SCALE: Final = "calib8.cell_power"
 """Key of a node's metadata: p of its cell."""
 
 STATE_REASON: Final = "it hands on a state of a recurrent layer"
-STATES: Final = (5, 6)
-"""Places of the first states."""
 
 
 def why_integer_float(node: ir.Node) -> str:
@@ -98,7 +97,7 @@ class Use(Protocol):
 
 def reads_codes(use: Use, taking: set[ir.Node]) -> bool:
     """Whether a node of ``taking`` reads the codes of a value: states of recurrent layers are apart."""
-    return use.node in taking and not (use.node.op_type in RECURRENT and use.idx in STATES)
+    return use.node in taking and not (use.node.op_type in RECURRENT and use.idx in FIRST_STATES)
 
 
 def carries_codes(value: ir.Value, taking: set[ir.Node]) -> bool:
@@ -154,6 +153,11 @@ def comes_of_states(value: ir.Value) -> bool:
         return False
     read = node.inputs if node.op_type == "Concat" else node.inputs[:1]
     return all(source is not None and comes_of_states(source) for source in read)
+
+
+def unread_hidden(spec: QuantSpec) -> QParams:
+    """Codes of the h of a layer whose Y nobody reads: those of ±1, within which it stays."""
+    return activation_qparams(-1.0, 1.0, spec)
 
 
 def cell_name(node: ir.Node) -> str:

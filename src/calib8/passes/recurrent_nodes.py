@@ -1,6 +1,7 @@
 """LSTM, GRU and RNN: what a node says of its cell, and why it cannot be computed with codes of its weights.
 
-its activations     are others than Sigmoid, Tanh, Relu, HardSigmoid, Softsign, Affine and ScaledTanh
+its activations     are others than Sigmoid, Tanh, Relu, HardSigmoid, Softsign, Affine and ScaledTanh,
+                    or these two without their α and β
 its weights         are computed, of another type, or hold NaN or Inf; likewise biases and peepholes
 its first states    are constants that hold NaN or Inf
 """
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at
-from calib8.ops.groups import RECURRENT
+from calib8.ops.groups import FIRST_STATES, RECURRENT
 from calib8.ops.questions import is_standard
 
 DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
@@ -25,25 +26,28 @@ DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
 """Op → the activations f, g, h of a direction where a node names none."""
 
 PLAIN: Final = ("Sigmoid", "Tanh", "Relu", "Softsign")
-NUMBERS: Final = {"HardSigmoid": (0.2, 0.5), "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0)}
-"""Functions with parameters → α and β where a node does not say."""
+NUMBERS: Final[dict[str, tuple[float | None, float | None]]] = {
+    "HardSigmoid": (0.2, 0.5),
+    "Affine": (None, None),
+    "ScaledTanh": (None, None),
+}
+"""Functions with parameters → α and β where a node does not say; None where ONNX has no default for them."""
 
 LONGEST_SUM: Final = 1 << 16
 """Products of two 8-bit codes that fit an int32 together."""
 
 WEIGHTS: Final = (1, 2)
 LENGTHS: Final = 4
-STATES: Final = (5, 6)
 PARAMETERS: Final = {3: "bias", 7: "peephole"}
 """Places of the inputs of all three ops; RNN and GRU have the first six."""
 
 
 class Activation(NamedTuple):
-    """One function of a cell."""
+    """One function of a cell; α and β are None where it needs them and the node does not say."""
 
     name: str
-    alpha: float
-    beta: float
+    alpha: float | None
+    beta: float | None
 
 
 def is_recurrent(node: ir.Node) -> bool:
@@ -72,8 +76,12 @@ def activations_of(node: ir.Node) -> tuple[Activation, ...]:
         alpha, beta = NUMBERS.get(own, (0.0, 0.0))
         if own in NUMBERS:
             alpha, beta = next(alphas, alpha), next(betas, beta)
-        found.append(Activation(own, float(np.float32(alpha)), float(np.float32(beta))))
+        found.append(Activation(own, _single(alpha), _single(beta)))
     return tuple(found)
+
+
+def _single(number: float | None) -> float | None:
+    return None if number is None else float(np.float32(number))
 
 
 def _floats(node: ir.Node, name: str) -> tuple[float, ...]:
@@ -87,6 +95,10 @@ def why_cell_float(node: ir.Node) -> str:
     unknown = [one.name for one in activations if one.name not in (*PLAIN, *NUMBERS)]
     if unknown:
         return f"its activation {unknown[0]} has no form beside integers"
+    for one in activations:
+        if one.alpha is None or one.beta is None:
+            missing = "activation_alpha" if one.alpha is None else "activation_beta"
+            return f"its activation is {one.name} without {missing}, for which ONNX has no default"
     if len(activations) != len(DEFAULTS[node.op_type]) * direction_count(node):
         return f"it has {len(activations)} activations"
     if node.outputs[0].dtype not in (None, ir.DataType.FLOAT):
@@ -100,7 +112,7 @@ def why_cell_float(node: ir.Node) -> str:
 
 def constant_states(node: ir.Node) -> list[npt.NDArray[np.generic]]:
     """Those of its first states that never change."""
-    arrays = (constant(input_at(node, place)) for place in STATES)
+    arrays = (constant(input_at(node, place)) for place in FIRST_STATES)
     return [array for array in arrays if array is not None]
 
 
@@ -113,9 +125,8 @@ def cuts_sequences(node: ir.Node) -> bool:
 
 def sequence_length(node: ir.Node) -> int | None:
     """Steps of the sequences, None where they are not known."""
-    shape, layout = None if node.inputs[0] is None else node.inputs[0].shape, node.attributes.get("layout")
-    axis = 0 if layout is None else layout.as_int()
-    size = None if shape is None or len(shape) != 3 else shape[axis]
+    shape = None if node.inputs[0] is None else node.inputs[0].shape
+    size = None if shape is None or len(shape) != 3 else shape[0]
     return size if isinstance(size, int) else None
 
 

@@ -13,6 +13,7 @@ as the LSTM reads it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
@@ -21,7 +22,7 @@ from calib8.model.graph import CONTRIB, Names, constant, input_at
 from calib8.passes.recurrent_nodes import WEIGHTS, is_recurrent
 from calib8.quantization.recurrent_weights import coded_rows
 
-INPUTS: int = 8
+INPUTS: Final = 8
 """Of an LSTM; behind them come scales and zero points of W and R."""
 
 

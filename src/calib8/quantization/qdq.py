@@ -19,7 +19,7 @@ from calib8.model.infer_shapes import infer_shapes
 from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import CLAMPS, CODED_CELLS, INTEGER_OPS
 from calib8.ops.groups import QUANTIZERS as QUANTIZERS
-from calib8.ops.questions import dequantizes, quantizes
+from calib8.ops.questions import dequantizes, joins, quantizes
 from calib8.passes.recurrent_nodes import WEIGHTS, is_recurrent
 from calib8.scheme import CODE_PRESERVING_OPS
 
@@ -105,14 +105,20 @@ def holds_codes(model: ir.Model) -> bool:
 
     A recurrent layer whose weights are stored codes makes codes of what it multiplies them with.
     """
-    return any(_works_on_codes(node) or _has_coded_weights(node) for node in nodes(model))
+    return any(_works_on_codes(node) or has_coded_weights(node) for node in nodes(model))
 
 
-def _has_coded_weights(node: ir.Node) -> bool:
+def has_coded_weights(node: ir.Node) -> bool:
+    """A recurrent layer whose weights are stored codes, those of two directions perhaps joined."""
     if not is_recurrent(node):
         return False
-    producers = [value.producer() for place in WEIGHTS if (value := input_at(node, place)) is not None]
-    return bool(producers) and all(one is not None and dequantizes(one) for one in producers)
+    return all(_is_stored_in_codes(part) for place in WEIGHTS for part in joined(input_at(node, place)))
+
+
+def joined(value: ir.Value | None) -> tuple[ir.Value | None, ...]:
+    """What a Concat joins to a value; any other value itself."""
+    producer = None if value is None else value.producer()
+    return (value,) if producer is None or not joins(producer) else tuple(producer.inputs)
 
 
 def _works_on_codes(node: ir.Node) -> bool:
@@ -234,7 +240,11 @@ def weighted_layers(model: ir.Model) -> Iterator[Layer]:
 
 def weight_is_coded(layer: ir.Node) -> bool:
     """The weight comes from constant codes, or from a float constant that passes Q and DQ."""
-    codes = codes_behind(layer.inputs[1])
+    return _is_stored_in_codes(layer.inputs[1])
+
+
+def _is_stored_in_codes(value: ir.Value | None) -> bool:
+    codes = codes_behind(value)
     if codes is None:
         return False
     stored = codes.node.inputs[0]

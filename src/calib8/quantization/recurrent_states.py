@@ -16,9 +16,9 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, input_at
 from calib8.ops.questions import quantizes
-from calib8.passes.integer_cells import CELL_SCALE
+from calib8.passes.integer_cells import CELL_SCALE, unread_hidden
 from calib8.passes.recurrent_nodes import is_recurrent
-from calib8.qparams import INT16_SYMMETRIC, QParams, QuantSpec, activation_qparams
+from calib8.qparams import INT16_SYMMETRIC, QParams, QuantSpec
 from calib8.quantization.second_codes import quantize_value, quantizer_pair
 from calib8.scheme import QuantScheme
 
@@ -66,7 +66,7 @@ def _hidden(
     for value in node.outputs[:2]:
         if (found := qparams.get(tensors.get(value, ""))) is not None:
             return found
-    return activation_qparams(-1.0, 1.0, scheme.activations)
+    return unread_hidden(scheme.activations)
 
 
 def _code(names: Names, node: ir.Node, place: int, output: int, codes: tuple[QParams, QuantSpec]) -> None:

@@ -7,6 +7,7 @@ W float32 [2, G·H, I]   →   two of them ─► Concat(axis 0) ─► the node
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from calib8.passes.recurrent_nodes import WEIGHTS, is_recurrent
 from calib8.qparams import INT8_SYMMETRIC
 from calib8.quantization.weights import quantize_weight, weight_scales
 
-ROWS: int = 1
+ROWS: Final = 1
 """Axis of the gates and units of one direction, [1, G·H, K]."""
 
 

@@ -76,11 +76,11 @@ def requantize_for_concat(
 
     ``x → Q(s_1) → DQ → Concat``   becomes   ``x → Q(s_1) → DQ → Q(s) → DQ → Concat``
 
-    ``tensors`` has the name that every value of the prepared graph had there.
+    ``tensors`` has the name that every value of the prepared graph had there; other Concats join weights.
     """
     if "Concat" not in scheme.shared_scale_ops:
         return
-    for node in [node for node in names.graph if joins(node)]:
+    for node in [node for node in names.graph if joins(node) and node.outputs[0] in tensors]:
         wanted = qparams.get(tensors[node.outputs[0]])
         for index, value in enumerate(node.inputs):
             if wanted is None or value is None or not is_activation(value):

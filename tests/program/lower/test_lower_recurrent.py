@@ -232,6 +232,24 @@ def test_what_has_no_form_stays_float_and_says_why() -> None:
         lowered(proto, integer_only=True)
 
 
+@pytest.mark.parametrize("runtime", ["calib8", "reference"])
+def test_an_activation_without_its_numbers_is_left_to_onnx_runtime(runtime: str) -> None:
+    """ONNX has no defaults for the α and β of Affine: nobody here makes some up."""
+    layer = forward(np.random.default_rng(9), "RNN", (3, 1, 4, 4))
+    proto = coded(onnx_model(layer), layer)
+    node = proto.graph.node[-1]
+    kept = [one for one in node.attribute if not one.name.startswith("activation")]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute("activations", ["Affine"])])
+    with pytest.raises(UnsupportedModelError, match="Affine without activation_alpha"):
+        lowered(proto, integer_only=True)
+    feeds = random_sequences(layer.program, np.random.default_rng(1))
+    found = InferenceSession(proto, runtime=runtime).run(None, feeds)
+    wanted = ort.InferenceSession(proto.SerializeToString()).run(None, feeds)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     ("cell", "changes", "told"),
     [

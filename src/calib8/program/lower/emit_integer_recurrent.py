@@ -21,7 +21,7 @@ import onnx_ir as ir
 from calib8.errors import NoFormError
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import input_at, int_attribute
-from calib8.passes.integer_cells import stored_power, why_no_integer_cell
+from calib8.passes.integer_cells import stored_power, unread_hidden, why_no_integer_cell
 from calib8.program.instructions import Concat, Instruction, IntegerGru, IntegerLstm, Reshape, Slice
 from calib8.program.lower.builder import Builder, step_name
 from calib8.program.lower.constants import is_fixed
@@ -34,6 +34,7 @@ from calib8.program.ops.integer_states import signed_point
 from calib8.program.rounding import cells
 from calib8.program.rules import F32, I8, I16, I32
 from calib8.program.slot import Slot
+from calib8.qparams import INT8, UINT8
 
 GATE_ORDER: Final = {"LSTM": (0, 2, 3, 1), "GRU": (0, 1, 2)}
 """Places of i, f, g, o and of z, r, n among those of ONNX."""
@@ -147,18 +148,33 @@ def _codes(builder: Builder, layer: Layer) -> _Codes:
     if reason or source is None:
         raise NoFormError(reason or "its sequence is not in codes")
     x = builder.in_logical_order(source)
-    kinds = [kind for value in node.outputs[:2] for kind in tail_of(value).kinds if kind.dtype != "int16"]
-    if not kinds:
-        raise NoFormError("its result is not in codes")
     if builder.kind(x).dtype == "int16":
         raise NoFormError("its sequence has 16-bit codes")
+    hidden = _hidden_kind(builder, layer, builder.kind(x).dtype)
     scale = STATE_SCALE
     if layer.is_lstm:
         power = stored_power(node.metadata_props)
         if power is None:
             raise NoFormError("nothing states the scale of its cell")
         scale = 2.0**power
-    return _Codes(x.slot, builder.kind(x), kinds[0], CodeType("int16", scale, 0))
+    return _Codes(x.slot, builder.kind(x), hidden, CodeType("int16", scale, 0))
+
+
+def _hidden_kind(builder: Builder, layer: Layer, dtype: str) -> CodeType:
+    """Codes of h of all steps; where nobody reads them, those of ±1, as the first h has them.
+
+    Raises:
+        NoFormError: who reads them reads no codes.
+    """
+    results = layer.node.outputs[:2] if layer.is_lstm else layer.node.outputs[:1]
+    for value in layer.node.outputs[:2]:
+        for kind in tail_of(value).kinds:
+            if kind.dtype != "int16":
+                return kind
+    if any(_is_wanted(builder, value) for value in results):
+        raise NoFormError("its result is not in codes")
+    qparams = unread_hidden(INT8 if dtype == "int8" else UINT8)
+    return CodeType(dtype, qparams.scale, qparams.zero_point)
 
 
 def _axis_of_directions(layer: Layer) -> int:
