@@ -253,7 +253,7 @@ def test_all_operators_without_an_int8_form_are_listed() -> None:
     net.node("Eltwise", [a, b], (1, 6, 5, 4), 0.02, type=2, caffe_flavor=0)
     refused(
         net.graph(), UnsupportedModelError,
-        "2 operators have no int8 form", "(HardSwish): Tengine's runtime has no int8 kernel", "(ReLU6)",
+        "2 operators without an int8 form", "(HardSwish): Tengine's runtime has no int8 kernel", "(ReLU6)",
     )  # fmt: skip
 
 

@@ -67,7 +67,9 @@ def read(text: str, source: str, form: str | None = None) -> TableFile:
         if scale == 0.0:
             entries.add_without_scale(parts[0], where)
         elif TYPES[form].symmetric and zero_point:
-            raise entries.error(f"the int8 zero point is {zero_point}, not 0", where, parts[0])
+            raise entries.error(
+                f"the int8 zero point is {zero_point}, not 0, as in a table of uint8 codes", where, parts[0]
+            )
         elif not 0 <= zero_point <= 255:
             raise entries.error(f"the zero point {zero_point} is not in 0 … 255", where, parts[0])
         elif TYPES[form].symmetric:

@@ -19,6 +19,7 @@ from calib8.exporting.tmfile.uncoded import CODES_NAME, Uncoded, uncoded
 from calib8.model.fix_sizes import KnownSizes, with_known_sizes
 from calib8.model.graph import graph_inputs
 from calib8.model.metadata import stored_entries
+from calib8.number_texts import count
 from calib8.parameters import parameter
 from calib8.program.lower.canonical import canonical_qdq
 from calib8.tensors import checked_sizes
@@ -108,7 +109,7 @@ def _refuse_float_layers(made: Made, taken: Uncoded, name: str) -> None:
         and made.constants.get(made.graph.tensors[node.inputs[1]].name, "") not in taken.constants
     ]
     if floats:
-        problem = f"leaves {len(floats)} layers in float: {', '.join(floats[:9])}"
+        problem = f"leaves {count(len(floats), 'layer')} in float: {', '.join(floats[:9])}"
         cure = f"Quantize these too ({parameter('target', 'tengine')}, without {parameter('keep_float')})"
         raise UnsupportedModelError(name, f"{problem}; an int8 tmfile has codes everywhere", cure)
 

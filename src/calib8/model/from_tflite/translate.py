@@ -16,6 +16,7 @@ from calib8.model.from_tflite.free_sizes import has_free_batch
 from calib8.model.from_tflite.operators import translation
 from calib8.model.save import model_bytes
 from calib8.model.states import write_states
+from calib8.number_texts import count
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
 from calib8.tflite.state_ports import state_ports, with_state_ports
@@ -76,7 +77,7 @@ def float_model(graph: Graph, name: str) -> ir.Model:
         listed = "; ".join(problem.text for problem in problems)
         raise UnsupportedModelError(
             name,
-            f"{len(problems)} operators cannot be translated: {listed}",
+            f"{count(len(problems), 'operator')} cannot be translated: {listed}",
             CURE,
         )
     _finish(builder)

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from calib8.errors import NoFormError, UnsupportedModelError
 from calib8.model.from_tmfile.builder import Builder
 from calib8.model.from_tmfile.operators import TRANSLATE
+from calib8.number_texts import count
 from calib8.parameters import parameter, with_both
 from calib8.tmfile.graph import CONST, INPUT, Graph, Node
 from calib8.tmfile.kinds import kind
@@ -52,7 +53,9 @@ def float_model(graph: Graph, name: str) -> ir.Model:
     problems = [problem for node in builder.graph.nodes if (problem := _untranslated(builder, node))]
     if problems:
         listed = "; ".join(problems)
-        raise UnsupportedModelError(name, f"{len(problems)} operators cannot be translated: {listed}", CURE)
+        raise UnsupportedModelError(
+            name, f"{count(len(problems), 'operator')} cannot be translated: {listed}", CURE
+        )
     _finish(builder)
     return ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8")
 

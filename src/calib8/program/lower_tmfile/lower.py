@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
+from calib8.number_texts import count
 from calib8.program.instructions import Instruction, Reshape
 from calib8.program.lower_tmfile.builder import Builder
 from calib8.program.lower_tmfile.operators import LOWER, NO_KERNEL
@@ -49,7 +50,9 @@ def lower_tmfile(graph: Graph, name: str = "model") -> Program:
     problems = [problem for node in builder.graph.nodes if (problem := _problem(builder, node))]
     if problems:
         listed = "; ".join(problems)
-        raise UnsupportedModelError(name, f"{len(problems)} operators have no int8 form: {listed}", CURE)
+        raise UnsupportedModelError(
+            name, f"{count(len(problems), 'operator')} without an int8 form: {listed}", CURE
+        )
     outputs = _outputs(builder, {port.slot for port in inputs}, name)
     steps = live(builder.steps, outputs)
     program = numbered(Program("tengine", tuple(builder.slots), steps, inputs, outputs, name))
