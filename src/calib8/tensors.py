@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,9 @@ import numpy as np
 from calib8.errors import DataError, UsageError
 from calib8.parameters import either, parameter
 from calib8.type_texts import a_type
+
+BATCHES: Final = ("n", "b", "bs")
+"""Names of the axis that counts samples, in lower case; so is every name that holds ``batch``."""
 
 MOST_ELEMENTS: Final = 2**31 - 1
 """Of one input; more is a mistake."""
@@ -87,11 +90,24 @@ class TensorSpec:
         dtype: NumPy type of its elements.
         shape: one entry per axis: a size, a symbolic name, or None where nothing is known.
             None instead of a tuple where not even the rank is known.
+        counted: the axis that the model's layers read as samples; None: they do not tell.
     """
 
     name: str
     dtype: np.dtype[np.generic]
     shape: tuple[int | str | None, ...] | None
+    counted: int | None = field(default=None, compare=False)
+
+    @property
+    def batch_axis(self) -> int:
+        """The axis that counts samples: as layers read it, or by the names of the axes, or else 0."""
+        if self.counted is not None:
+            return self.counted
+        first, *others = ["" if self.shape is None else str(size).lower() for size in self.shape or (1,)]
+        if first in ("1", "none", "?", "", *BATCHES) or "batch" in first or first.startswith("unk"):
+            return 0
+        named = [axis for axis, name in enumerate(others, 1) if name in BATCHES or "batch" in name]
+        return named[0] if named else 0
 
     def __str__(self) -> str:
         """``name: dtype N×3×224×224``, as messages show it."""

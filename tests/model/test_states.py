@@ -60,6 +60,27 @@ def test_layers_tell_states_whatever_they_are_called() -> None:
     assert found_states(load_model(streaming("input_3", "z", z=[2, 1, 4]))) == {"input_3": "z"}
 
 
+def plain_lstm() -> onnx.ModelProto:
+    """An LSTM layer whose states go in and come out as the standard has them: of h and c apart."""
+    rng = np.random.default_rng(0)
+    return onnx_model(
+        "float[1,1,4] a, float[1,1,3] b, float[1,1,3] d",
+        "float[1,1,1,3] e, float[1,1,3] f, float[1,1,3] g",
+        "e, f, g = LSTM<hidden_size=3>(a, w, r, , , b, d)",
+        {
+            "w": rng.standard_normal((1, 12, 4), np.float32),
+            "r": rng.standard_normal((1, 12, 3), np.float32),
+        },
+    )
+
+
+def test_h_and_c_of_one_layer_are_told_apart() -> None:
+    assert found_states(load_model(plain_lstm())) == {"b": "f", "d": "g"}
+    crossed = plain_lstm()
+    del crossed.graph.output[2]
+    assert found_states(load_model(crossed)) == {"b": "f"}
+
+
 def test_declared_states_win_and_none_are_none() -> None:
     model = load_model(streaming())
     assert states_of(model, {}) == {}

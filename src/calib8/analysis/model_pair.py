@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx
 import onnx_ir as ir
@@ -196,7 +196,7 @@ def _common_input(first: TensorSpec, second: TensorSpec, name: str) -> TensorSpe
     fits = first.dtype == second.dtype and all(_fits(shape, spec.shape) for spec in (first, second))
     if not fits:
         raise _another_network(name, f"takes '{second}' instead of '{first}'")
-    return TensorSpec(first.name, first.dtype, shape)
+    return replace(first, shape=shape)
 
 
 def _fits(merged: tuple[int | str | None, ...] | None, stated: tuple[int | str | None, ...] | None) -> bool:

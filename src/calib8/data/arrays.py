@@ -94,7 +94,9 @@ def conform(
 
 def _cure(array: npt.NDArray[np.generic], spec: TensorSpec, whole: tuple[int, ...] | None) -> str:
     """What to do with an array that does not fit."""
-    code = rearrangement(whole or array.shape, spec.shape, stacked=whole is not None)
+    code = rearrangement(
+        whole or array.shape, spec.shape, stacked=whole is not None, batch_axis=spec.batch_axis
+    )
     if not code or not _type_fits(array.dtype, spec.dtype):
         return "Give arrays of the model's type and shape, batch axis included"
     return f"Give array{code}, so that the axes are those of the model"
@@ -134,6 +136,8 @@ def rows_per_batch(inputs: Sequence[TensorSpec]) -> int | None:
 
     Where axis 0 is not the same batch axis in every input the answer is 1: samples are not stacked.
     """
+    if any(spec.batch_axis for spec in inputs):
+        return 1
     leading: set[int | str | None] = set()
     for spec in inputs:
         if spec.shape is None:

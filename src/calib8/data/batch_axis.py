@@ -9,31 +9,70 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.data.arrays import as_array
-from calib8.tensors import TensorSpec
+from calib8.errors import DataError
+from calib8.parameters import Text, parameter
+from calib8.tensors import TensorSpec, shape_text
 
 
-def with_batch(
-    value: Any, shape: tuple[int | str | None, ...] | None, name: str, key: str
-) -> npt.NDArray[np.generic]:
+def with_batch(value: Any, spec: TensorSpec | None, name: str, key: str) -> npt.NDArray[np.generic]:
     """The array, with a batch axis where only that is missing."""
     array = as_array(value, name, key)
-    if shape is None or array.ndim != len(shape) - 1:
+    if spec is None or spec.shape is None or array.ndim != len(spec.shape) - 1:
         return array
-    pairs = zip(array.shape, shape[1:], strict=True)
-    return (
-        array[None] if all(size == length or not isinstance(length, int) for size, length in pairs) else array
-    )
+    given, axis = list(array.shape), spec.batch_axis
+    rest = [size for place, size in enumerate(spec.shape) if place != axis]
+    return np.expand_dims(array, axis) if _fits(given, rest) else array
 
 
 def share_a_batch_axis(inputs: Sequence[TensorSpec]) -> bool:
-    """Axis 0 is one and the same in all inputs."""
-    return len({None if spec.shape is None else spec.shape[:1] for spec in inputs}) == 1
+    """Axis 0 is one and the same in all inputs, and counts samples."""
+    sizes = {None if spec.shape is None else spec.shape[:1] for spec in inputs}
+    return len(sizes) == 1 and not any(spec.batch_axis for spec in inputs)
 
 
 def is_batch(spec: TensorSpec, rows: int) -> bool:
     """Whether so many rows are as many samples: not where they are the fixed batch, or axis 0 is time."""
-    if spec.shape is None or not spec.shape or spec.shape[0] == rows:
+    if spec.shape is None or not spec.shape or spec.shape[0] == rows or spec.batch_axis:
         return False
-    first, *others = (str(length).lower() for length in spec.shape)
-    time = first == "t" or first.startswith(("time", "seq", "len", "frame"))
-    return not time and not any("batch" in length for length in others)
+    first = str(spec.shape[0]).lower()
+    return first != "t" and not first.startswith(("time", "seq", "len", "frame"))
+
+
+def has_samples_first(array: npt.NDArray[np.generic], spec: TensorSpec, name: str) -> bool:
+    """Whether axis 0 of an array counts samples, although another one does in the model.
+
+    Args:
+        array: without the name of an input, with as many axes as the input.
+        spec: the input.
+        name: of the sample or the batch, subject of the error.
+
+    Raises:
+        DataError: it may be a batch with the axes of the model as well.
+    """
+    axis = spec.batch_axis
+    if not axis or spec.shape is None or array.ndim != len(spec.shape):
+        return False
+    row = array.shape[1:]
+    as_rows = _fits((*row[:axis], 1, *row[axis:]), spec.shape)
+    if not _fits(array.shape, spec.shape):
+        return as_rows
+    if as_rows and array.shape[axis] != 1:
+        problem = (
+            f"has {shape_text(array.shape)} for the input '{spec}', of which axis {axis} counts samples: "
+            f"they may be {array.shape[axis]} samples, or {array.shape[0]} one after the other"
+        )
+        asked, key = parameter("transform"), f"'{spec.name}'"
+        raise DataError(
+            name, problem,
+            Text(
+                f"Say which: {asked}=lambda x: {{{key}: x}} where its axes are those of the model, else "
+                f"{asked}=lambda x: {{{key}: numpy.moveaxis(x, 0, {axis})}}"
+            ),
+        )  # fmt: skip
+    return False
+
+
+def _fits(given: Sequence[int], wanted: Sequence[int | str | None]) -> bool:
+    return all(
+        size == length or not isinstance(length, int) for size, length in zip(given, wanted, strict=True)
+    )

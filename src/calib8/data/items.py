@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image
 
 from calib8.data.arrays import COLORS, as_array, conform_all, in_memory
-from calib8.data.batch_axis import is_batch, share_a_batch_axis, with_batch
+from calib8.data.batch_axis import has_samples_first, is_batch, share_a_batch_axis, with_batch
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.images import undecodable
@@ -248,8 +248,11 @@ class Items:
     ) -> Iterator[Pending]:
         """One sample, or one per row where there is a label for each, or ``rows`` come without a name."""
         name = naming.one
-        shapes = {spec.name: spec.shape for spec in self.inputs}
-        whole = {key: with_batch(value, shapes.get(key), name, key) for key, value in values.items()}
+        specs = {spec.name: spec for spec in self.inputs}
+        whole = {key: with_batch(value, specs.get(key), name, key) for key, value in values.items()}
+        if rows and has_samples_first(whole[self._first], self.inputs[0], name):
+            yield from self._turned(whole[self._first], labels, naming)
+            return
         count = max([1, *(len(array) for array in whole.values() if array.ndim)])
         apart = not share_a_batch_axis(self.inputs)
         each = self._labels(labels, count, name, apart=apart)
@@ -259,6 +262,12 @@ class Items:
         for row in range(count):
             part = {key: array[row : row + 1] for key, array in whole.items()}
             yield _ready(self._sample(naming.row(row), part, each[row]))
+
+    def _turned(self, array: Array, labels: Any, naming: Naming) -> Iterator[Pending]:
+        """The rows of an array, each with the axis for samples where the model's only input has it."""
+        for row, label in enumerate(self._labels(labels, len(array), naming.one)):
+            part = {self._first: np.expand_dims(array[row], self.inputs[0].batch_axis)}
+            yield _ready(self._sample(naming.row(row), part, label))
 
     def _labels(self, labels: Any, rows: int, name: str, *, apart: bool = False) -> list[int | None]:
         found = labels_of_rows(labels, rows, name, apart=apart)

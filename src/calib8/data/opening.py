@@ -269,7 +269,7 @@ def _counted(arrays: Mapping[str, Rows], source: str) -> int:
 
 
 def _row(array: Rows, index: int, spec: TensorSpec) -> Array:
-    # An array with one axis more than the input holds whole inputs; otherwise axis 0 is the batch.
-    whole = spec.shape is not None and array.ndim == len(spec.shape) + 1
+    # An array with one axis more than the input holds whole inputs; otherwise axis 0 counts samples.
+    more = 0 if spec.shape is None else array.ndim - len(spec.shape)
     row = np.asarray(array[index])
-    return row if whole else row[None]
+    return row if more == 1 else np.expand_dims(row, 0 if more else spec.batch_axis)

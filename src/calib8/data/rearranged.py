@@ -11,21 +11,39 @@ Shape = tuple[int, ...]
 Wanted = tuple[int | str | None, ...]
 
 
-def rearrangement(given: Shape, wanted: Wanted | None, *, stacked: bool = False) -> str:
+def rearrangement(given: Shape, wanted: Wanted | None, *, stacked: bool = False, batch_axis: int = 0) -> str:
     """What makes an array fit, as NumPy writes it: ``.transpose(0, 3, 1, 2)``; empty where nothing does.
 
     Args:
         given: sizes of the array, a whole set of samples or one, with or without its batch axis.
         wanted: sizes of the input, batch axis first; names and None stand for any size.
         stacked: axis 0 may count whole inputs, batch axis included.
+        batch_axis: the axis of the input that counts samples.
     """
     if wanted is None:
         return ""
+    if batch_axis:
+        return _with_samples_first(given, wanted, stacked, batch_axis)
     for code, shape, samples in _candidates(given, len(wanted), stacked):
         start = 1 if samples else 0
         if len(shape) == len(wanted) and _fits(shape[start:], wanted[start:]):
             return code
     return ""
+
+
+def _with_samples_first(given: Shape, wanted: Wanted, stacked: bool, axis: int) -> str:
+    """Where samples are not axis 0 of the input: that axis added or moved, for rows or for a batch."""
+    missing = f"[{':, ' * axis}None]"
+    if len(given) == len(wanted) - 1:
+        return missing if _fits((*given[:axis], 1, *given[axis:]), wanted) else ""
+    if len(given) != len(wanted):
+        return ""
+    order = (axis, *(place for place in range(len(given)) if place != axis))
+    if stacked:  # a batch with the axes of the model, where axis 0 should count samples
+        return f".transpose({', '.join(map(str, order))})" if _fits(given, wanted) else ""
+    turned = (*given[1 : axis + 1], given[0], *given[axis + 1 :])
+    back = (*range(1, axis + 1), 0, *range(axis + 1, len(given)))
+    return f".transpose({', '.join(map(str, back))})" if _fits(turned, wanted) else ""
 
 
 def _candidates(given: Shape, rank: int, stacked: bool) -> Iterator[tuple[str, Shape, bool]]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.model.batch_axes import batch_axis_of_layers
+from calib8.ops.groups import RECURRENT
 from calib8.tensors import TensorSpec
 
 CONTRIB: Final = "com.microsoft"
@@ -190,7 +193,9 @@ def known_sizes(shape: ir.Shape | None) -> ir.Shape | None:
 def graph_inputs(model: ir.Model) -> tuple[TensorSpec, ...]:
     """Inputs that must be fed (initializers that are also listed as inputs are not)."""
     fed = (value for value in model.graph.inputs if value.name not in model.graph.initializers)
-    return tuple(tensor_spec(value) for value in fed)
+    if not any(node.op_type in RECURRENT for node in model.graph):
+        return tuple(tensor_spec(value) for value in fed)
+    return tuple(replace(tensor_spec(value), counted=batch_axis_of_layers(value)) for value in fed)
 
 
 def graph_outputs(model: ir.Model) -> tuple[TensorSpec, ...]:

@@ -42,7 +42,10 @@ MOVES: Final = ARRANGING_OPS | {"Identity", "Gather"}
 """Ops that hand values on: between the ends of a model and its recurrent layers."""
 
 LAST_STATES: Final = (1, 2)
-"""Places of the states among the outputs of a recurrent node."""
+"""Places of the states among the outputs of a recurrent node, h and c, as those of ``FIRST_STATES``."""
+
+Held: TypeAlias = frozenset[tuple[ir.Node, int]]
+"""States that a tensor holds: of which layers, and which of theirs (0 for h, 1 for c)."""
 
 
 def states_of(model: ir.Model, asked: States | None) -> dict[str, str]:
@@ -149,11 +152,11 @@ def _by_layers(
 ) -> dict[str, str]:
     """Pairs of the first and the last states of the same recurrent layers, with nothing but moves between."""
     layers = [node for node in model.graph if node.op_type in RECURRENT and node.domain == ""]
-    begun: dict[frozenset[ir.Node], list[str]] = {}
-    ended: dict[frozenset[ir.Node], list[str]] = {}
+    begun: dict[Held, list[str]] = {}
+    ended: dict[Held, list[str]] = {}
     for found, sides in ((begun, _begun(layers)), (ended, _ended(model, set(layers)))):
-        for name, nodes in sides.items():
-            found.setdefault(frozenset(nodes), []).append(name)
+        for name, held in sides.items():
+            found.setdefault(frozenset(held), []).append(name)
     pairs = {}
     for same, names in begun.items():
         others = ended.get(same, [])
@@ -162,27 +165,30 @@ def _by_layers(
     return pairs
 
 
-def _begun(layers: Iterable[ir.Node]) -> dict[str, set[ir.Node]]:
-    """Graph input → recurrent layers whose first states it holds."""
-    found: dict[str, set[ir.Node]] = {}
+def _begun(layers: Iterable[ir.Node]) -> dict[str, set[tuple[ir.Node, int]]]:
+    """Graph input → first states of recurrent layers that it holds."""
+    found: dict[str, set[tuple[ir.Node, int]]] = {}
     for node in layers:
-        for place in FIRST_STATES:
+        for state, place in enumerate(FIRST_STATES):
             value = node.inputs[place] if place < len(node.inputs) else None
             for source in () if value is None else moved_from(value):
                 if source.is_graph_input():
-                    found.setdefault(source.name or "", set()).add(node)
+                    found.setdefault(source.name or "", set()).add((node, state))
     return found
 
 
-def _ended(model: ir.Model, layers: set[ir.Node]) -> dict[str, set[ir.Node]]:
-    """Graph output → recurrent layers whose last states it holds, and nothing else."""
-    found: dict[str, set[ir.Node]] = {}
+def _ended(model: ir.Model, layers: set[ir.Node]) -> dict[str, set[tuple[ir.Node, int]]]:
+    """Graph output → last states of recurrent layers that it holds, and nothing else."""
+    found: dict[str, set[tuple[ir.Node, int]]] = {}
     for value in model.graph.outputs:
         sources = [one for one in moved_from(value) if one.const_value is None]
-        nodes = {node for one in sources if (node := one.producer()) is not None and node in layers}
-        last = all(one.producer() in layers and one.index() in LAST_STATES for one in sources)
-        if sources and last:
-            found[value.name or ""] = nodes
+        held = {
+            (node, LAST_STATES.index(place))
+            for one in sources
+            if (node := one.producer()) in layers and (place := one.index()) in LAST_STATES
+        }
+        if sources and len(held) == len(set(sources)):
+            found[value.name or ""] = held
     return found
 
 

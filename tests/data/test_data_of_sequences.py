@@ -1,0 +1,113 @@
+"""Data of models whose axis 0 is time: every form of the same samples gives the same statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calib8
+from calib8.data.opening import open_dataset
+from calib8.errors import DataError
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from calib8.tensors import TensorSpec
+from small_models import onnx_model, run
+
+SAMPLES, STEPS, WIDTH, UNITS = 7, 5, 4, 6
+X = np.random.default_rng(1).standard_normal((SAMPLES, STEPS, WIDTH), np.float32)
+
+FORMS: dict[str, Any] = {
+    "array": X,
+    "named array": {"x": X},
+    "whole inputs": X[:, :, None],
+    "list": list(X),
+    "list of batches": [sample[:, None] for sample in X],
+    "list of named": [{"x": sample[:, None]} for sample in X],
+    "axes of the model": [{"x": X.transpose(1, 0, 2)}],
+}
+
+
+def recurrent(shape: str) -> Any:
+    rng = np.random.default_rng(0)
+    return onnx_model(
+        f"float[{shape}] x", f"float[A,1,B,{UNITS}] y", f"y = GRU<hidden_size={UNITS}>(x, w, r)",
+        {
+            "w": rng.standard_normal((1, 3 * UNITS, WIDTH), np.float32),
+            "r": rng.standard_normal((1, 3 * UNITS, UNITS), np.float32),
+        },
+    )  # fmt: skip
+
+
+SHAPES = ("T,N,4", "5,N,4", "steps,b,4", "5,other,4", "A,1,4", "5,1,4")
+TAKEN = [
+    (shape, form) for shape in SHAPES for form in FORMS if ",1," not in shape or form != "axes of the model"
+]
+"""Models for one sample at a time take no batch, see below."""
+
+
+@pytest.mark.parametrize(("shape", "form"), TAKEN)
+def test_sequences_begin_anew_with_every_sample(shape: str, form: str) -> None:
+    model = recurrent(shape)
+    expected = run(recurrent("T,N,4"), {"x": X.transpose(1, 0, 2)})[0]
+    found = calib8.collect_statistics(model, FORMS[form]).statistics.tensors["y"]
+    assert found.count == expected.size
+    np.testing.assert_allclose([found.minimum, found.maximum], [expected.min(), expected.max()], rtol=1e-5)
+
+
+def opened(shape: Sequence[int | str | None], data: Any, **options: Any) -> list[np.ndarray]:
+    spec = TensorSpec("x", np.dtype(np.float32), tuple(shape))
+    return [sample.inputs["x"] for sample in open_dataset(data, [spec], None, **options)]
+
+
+def test_a_batch_that_may_be_either_is_asked_about() -> None:
+    with pytest.raises(DataError) as caught:
+        opened(("T", "N", 4), [X])
+    assert "axis 1 counts samples: they may be 5 samples, or 7 one after the other" in str(caught.value)
+    (whole,) = opened(("T", "N", 4), [X], transform=lambda x: {"x": x})
+    assert whole.shape == X.shape
+    (turned,) = opened(("T", "N", 4), [X], transform=lambda x: {"x": np.moveaxis(x, 0, 1)})
+    assert np.array_equal(turned, X.transpose(1, 0, 2))
+
+
+def test_a_batch_that_fits_one_way_is_read_that_way() -> None:
+    rows = opened((5, "N", 4), [X])
+    assert [row.shape for row in rows] == [(5, 1, 4)] * SAMPLES
+    assert np.array_equal(rows[3][:, 0], X[3])
+    (whole,) = opened((5, "N", 4), [X.transpose(1, 0, 2)])
+    assert whole.shape == (5, SAMPLES, 4)
+
+
+def test_labels_of_rows_stay_with_them() -> None:
+    spec = TensorSpec("x", np.dtype(np.float32), (5, "N", 4))
+    samples = list(open_dataset([(X, np.arange(SAMPLES))], [spec], None))
+    assert [sample.label for sample in samples] == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (X.transpose(1, 0, 2), ".transpose(1, 0, 2)"),
+        ([{"x": X}], ".transpose(1, 0, 2)"),
+        (X[:, :4], ""),
+    ],
+)
+def test_the_cure_makes_the_array_fit(data: Any, code: str) -> None:
+    with pytest.raises(DataError) as caught:
+        opened((5, "N", 4), data)
+    if not code:
+        assert caught.value.cure == "Give arrays of the model's type and shape, batch axis included"
+        return
+    assert caught.value.cure == f"Give array{code}, so that the axes are those of the model"
+    array = data if isinstance(data, np.ndarray) else data[0]["x"]
+    mended = eval(f"array{code}", {"array": array})
+    assert opened((5, "N", 4), mended if isinstance(data, np.ndarray) else [{"x": mended}])
+
+
+def test_one_sample_of_a_model_for_one() -> None:
+    with pytest.raises(DataError, match="has float32 5×7×4"):
+        opened((5, 1, 4), [{"x": X.transpose(1, 0, 2)}])
+    (spec,) = graph_inputs(load_model(recurrent("5,1,4")))
+    assert spec.batch_axis == 1

@@ -1,0 +1,75 @@
+"""The axis of an input that recurrent layers read as samples, through the ops in front of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from calib8.tensors import TensorSpec
+from small_models import onnx_model
+
+H, I = 3, 4  # noqa: E741
+LSTM = "y, yh, yc = LSTM<hidden_size=3>({}, w, r)"
+
+
+def weights(inputs: int = I) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        "w": rng.standard_normal((1, 4 * H, inputs), np.float32),
+        "r": rng.standard_normal((1, 4 * H, H), np.float32),
+        "m": rng.standard_normal((I, I), np.float32),
+        "k": rng.standard_normal((I, 2, 3, 3), np.float32),
+        "two": np.array([2]),
+        "three": np.array([0, 0, I]),
+        "other": np.array([-1, 1, I]),
+        "one": np.array(1.5, np.float32),
+    }
+
+
+@pytest.mark.parametrize(
+    ("shape", "body", "axis"),
+    [
+        ("T,N,4", LSTM.format("x"), 1),
+        ("5,M,4", LSTM.format("x"), 1),
+        ("N,T,4", f"a = Transpose<perm=[1,0,2]>(x) {LSTM.format('a')}", 0),
+        ("4,B,T", f"a = Transpose(x) {LSTM.format('a')}", 1),
+        ("T,N,4", f"a = MatMul(x, m) b = Tanh(a) c = Mul(b, one) {LSTM.format('c')}", 1),
+        ("T,N,4", f"a = Mul(one, x) {LSTM.format('a')}", 1),
+        ("T,N,4", f"a = Reshape(x, three) {LSTM.format('a')}", 1),
+        ("T,N,4", f"a = Unsqueeze(x, two) b = Squeeze(a, two) {LSTM.format('b')}", 1),
+        ("N,2,3,T", f"a = Conv<pads=[0,1,0,1]>(x, k) b = Squeeze(a, two) c = Transpose<perm=[2,0,1]>(b) "
+         f"{LSTM.format('c')}", 0),
+        ("T,4", f"a = Reshape(x, other) {LSTM.format('a')}", None),
+        ("N,4", "y = Relu(x)", None),
+    ],
+)  # fmt: skip
+def test_recurrent_layers_tell_which_axis_counts_samples(shape: str, body: str, axis: int | None) -> None:
+    used = {name: array for name, array in weights().items() if f"{name})" in body or f"{name}," in body}
+    rank = 2 if body.startswith("y = ") else 4
+    dims = ",".join("ABCD"[:rank])
+    model = load_model(onnx_model(f"float[{shape}] x", f"float[{dims}] y", body, used))
+    (spec,) = graph_inputs(model)
+    assert spec.counted == axis
+    assert spec.batch_axis == (axis or 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        (("N", 3, "H", "W"), 0),
+        (("batch_size", "N", 4), 0),
+        (("seq", "batch_size", 4), 1),
+        (("T", "N", 4), 1),
+        ((5, "b", 4), 1),
+        ((1, "n", 3), 0),  # points of one cloud
+        ((None, "N", 4), 0),
+        (("unk__12", "N", 4), 0),
+        ((5, 6, 4), 0),
+        ((), 0),
+        (None, 0),
+    ],
+)
+def test_names_tell_where_no_layer_does(shape: tuple[int | str | None, ...] | None, axis: int) -> None:
+    assert TensorSpec("x", np.dtype(np.float32), shape).batch_axis == axis
