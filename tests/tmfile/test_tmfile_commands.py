@@ -83,6 +83,17 @@ def test_a_quantized_tmfile_is_told_from_a_float_one(folder: Path, tmp_path: Pat
         assert "goes into evaluate" in str(caught.value)
 
 
+@pytest.mark.parametrize("quantized", [False, True])
+def test_no_tflite_file_is_made_of_it(folder: Path, tmp_path: Path, quantized: bool) -> None:
+    model = tmp_path / "net.tmfile"
+    write_tmfile(coded(classifier()) if quantized else classifier(), model)
+    result = run("export", model, "--to", "tflite", "-o", tmp_path / "o.tflite")
+    told = "Quantize the ONNX model that it was converted from, with --target tflite"
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+    assert not (tmp_path / "o.tflite").exists()
+
+
 def test_tune_writes_no_tmfile(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "tuned.tmfile"
     with pytest.raises(UsageError, match="has no layers in float") as caught:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner, Result
 
 from calib8 import InferenceSession
@@ -260,6 +261,32 @@ def test_dfq_equalizes_first(shared_data: Path, tmp_path: Path, monkeypatch: pyt
     found = scales_of(tmp_path / "table_minmax.scale")
     differing = {name for name in plain if found[name] != pytest.approx(plain[name], rel=1e-3)}
     assert differing == {"11", "13"}  # what the first two layers yield: factors end in the third
+    given = ("-m", folder / "mnist_fp32.tmfile", "-f", "table_minmax.scale", "-g", "1,28,28")
+    again = quant(*given, "-o", "again.tmfile", "-a", 3)
+    assert again.exit_code == 0, again.output
+    assert "has to be one of the equalized weights, made with the same -a 3" in " ".join(again.output.split())
+    assert (tmp_path / "again.tmfile").read_bytes() == (tmp_path / "q.tmfile").read_bytes()
+    plain_table = quant(*given, "-o", "plain.tmfile", "-a", 0)
+    assert "equalized weights" not in plain_table.output
+
+
+def test_images_that_cannot_be_read_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_tmfile(classifier(), "net.tmfile")
+    Path("images").mkdir()
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        pixels = rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(f"images/{number}.png")
+    options = ("-m", "net.tmfile", "-i", "images", "-o", "o.tmfile", "-g", "3,8,8", "-a", 0)
+    assert quant(*options).exit_code == 0
+    whole = Path("o.tmfile").read_bytes()
+    Path("images/9.png").write_text("no picture")
+    refused = quant(*options)
+    assert refused.exit_code == 1
+    assert "9.png: cannot be decoded as an image" in " ".join(refused.stderr.split())
+    assert quant(*options, "--skip-bad").exit_code == 0
+    assert Path("o.tmfile").read_bytes() == whole
 
 
 EQ_OF_THE_TOOL = {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias
 from calib8.cli import tengine_tmfile
 from calib8.cli.compare import comparison_table, say_comparison
 from calib8.cli.headings import DATA, RANGES, RESULTS, option
-from calib8.cli.options import ReadingOptions, ReportOptions
+from calib8.cli.options import ReadingOptions, ReportOptions, SkipBadOption
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_repairs, say_sizes
@@ -90,13 +90,15 @@ class TengineRun:
     table: Annotated[Path | None, option(RANGES, "-f", "FILE.scale", _TABLE_HELP)] = None
     algorithm: Annotated[int, option(RANGES, "-a", "0|1|2|3|4", _ALGORITHM_HELP)] = 0
     threads: Annotated[int | None, option(DATA, "-t", "N", _THREADS_HELP)] = None
+    skip_bad: SkipBadOption = False
     evaluate: Annotated[int, option(RESULTS, "-z", "0|1", _EVALUATE_HELP)] = 0
     uint8: Annotated[bool, option(RESULTS, "--uint8", None, _UINT8_HELP)] = False
 
     @property
     def reading(self) -> ReadingOptions:
         """How the images are read."""
-        return ReadingOptions(threads=usable_cores() if self.threads is None else self.threads)
+        threads = usable_cores() if self.threads is None else self.threads
+        return ReadingOptions(threads=threads, skip_bad=self.skip_bad)
 
 
 def tengine_quant(

@@ -37,6 +37,7 @@ from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tflite.notes import notes_on_sizes
 from calib8.tflite.write import write_tflite
 from calib8.tmfile.graph import Graph
+from calib8.tmfile.magic import claims_to_be_tmfile
 from calib8.tmfile.write import write_tmfile
 
 Shapes = Mapping[str, Sequence[int]]
@@ -175,6 +176,10 @@ def export(
 
 
 def _to_tflite(model: Path, output: Path, asked: _Asked) -> Export:
+    if claims_to_be_tmfile(model):
+        problem = f"does not fit {model}: Tengine's kernels round in other ways than TFLite's"
+        cure = f"Quantize the ONNX model that it was converted from, with {parameter('target', 'tflite')}"
+        raise UsageError(parameter("to", "tflite"), problem, cure)
     source = fixed_source(model, asked.fix)
     session = InferenceSession(source, runtime="reference", profile="tflite", shapes=asked.shapes)
     stored = stored_preprocess([model])
