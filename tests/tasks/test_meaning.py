@@ -10,7 +10,7 @@ from heads import SCALES, head, ssd, yolo5, yolo8, yolox
 from calib8.tasks.branches import Meaning
 from calib8.tasks.kinds import NEEDS
 from calib8.tasks.meaning import meaning_of
-from small_models import normal
+from small_models import graph, normal
 
 MORE = "m1 = Conv(p, more) n1 = Reshape(m1, flat6) m2 = Conv(q, more) n2 = Reshape(m2, flat6) "
 MORE += "six_of = Concat<axis=2>(n1, n2) "
@@ -153,6 +153,16 @@ def test_outputs_that_stand_alone(body: str, outputs: str, kind: str, task: str 
     }  # fmt: skip
     found = meaning_of(head("float[N,3,4,4] p", outputs, VECTOR + body, constants))
     assert told(found) == f"{kind} y" and found.task == task and not found.several
+
+
+@pytest.mark.parametrize("shape", ["T,N,4", "5,N,4", "N,3,4,8,8"])
+def test_no_map_without_a_picture(shape: str) -> None:
+    """Four axes of a recurrent layer are steps, directions, samples and units."""
+    recurrent = not shape.endswith("8")
+    body = "y = GRU<hidden_size=6>(x, w, r)" if recurrent else "y = ReduceMean<axes=[2], keepdims=0>(x)"
+    constants = {"w": normal(1, 18, 4), "r": normal(1, 18, 6)} if recurrent else {}
+    found = meaning_of(graph(f"float[{shape}] x", "float[A,B,C,D] y", body, constants))
+    assert told(found) == "other y" and found.task is None
 
 
 def test_two_heads_of_classes_stay_apart_and_a_vector_of_numbers_does_not() -> None:

@@ -5,7 +5,7 @@
 [N, T, C]           Softmax over the last axis: steps of time times characters
 [T, N, C] too       from a picture, one layer behind all steps of an LSTM, GRU or RNN: the same
                     from a picture, one layer of many numbers: perhaps the same
-[N, C, H, W]        almost as large as the picture, or of free size: a map
+[N, C, H, W]        from a picture, almost as large as it, or of free size: a map
 [N, K, 2 or 3]      as many points as known sets have: keypoints
 """
 
@@ -109,10 +109,10 @@ def _vector(seen: Seen, length: Size, *, alone: bool) -> tuple[Kind, Sureness, s
 
 
 def _is_map(sizes: Sequence[Size], picture: Sequence[Size]) -> bool:
-    """Rows and columns of a map: free ones, or not much fewer than the picture has."""
-    if any(size == 1 for size in sizes):
+    """Rows and columns of a map of a picture: free ones, or not much fewer than the picture has."""
+    if len(picture) != 2 or any(size == 1 for size in sizes):
         return False
-    if len(picture) != 2 or not all(isinstance(size, int) for size in (*sizes, *picture)):
+    if not all(isinstance(size, int) for size in (*sizes, *picture)):
         return not all(isinstance(size, int) for size in sizes)
     pairs = zip(sizes, picture, strict=True)
     return all(int(size or 0) * COARSEST >= int(full or 0) for size, full in pairs)
