@@ -86,6 +86,47 @@ def test_labels_of_rows_stay_with_them() -> None:
     assert [sample.label for sample in samples] == list(range(SAMPLES))
 
 
+LABELS = np.arange(SAMPLES)
+TURNED = X.transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize("shape", [("T", "N", 4), (5, "N", 4), ("T", 1, 4)])
+@pytest.mark.parametrize(
+    "data",
+    [
+        [(X, LABELS)],  # what a DataLoader yields: the labels tell what counts samples
+        [(TURNED, LABELS)],
+        [({"x": TURNED}, LABELS)],
+        list(zip(X, LABELS, strict=True)),
+        [(sample[:, None], label) for sample, label in zip(X, LABELS, strict=True)],
+        [({"x": sample[:, None]}, label) for sample, label in zip(X, LABELS, strict=True)],
+    ],
+    ids=["batch", "batch of the model", "named batch", "samples", "whole samples", "named samples"],
+)
+def test_labels_belong_to_sequences(shape: Sequence[int | str | None], data: Any) -> None:
+    spec = TensorSpec("x", np.dtype(np.float32), tuple(shape), counted=1)
+    samples = list(open_dataset(data, [spec], None))
+    assert [sample.label for sample in samples] == LABELS.tolist()
+    for sample, expected in zip(samples, X, strict=True):
+        np.testing.assert_array_equal(sample.inputs["x"], expected[:, None])
+
+
+def test_a_batch_of_several_inputs_is_cut_where_each_has_its_samples() -> None:
+    specs = [
+        TensorSpec("x", np.dtype(np.float32), ("T", "N", 4)),
+        TensorSpec("lens", np.dtype(np.int32), ("N",)),
+    ]
+    lengths = np.arange(1, SAMPLES + 1, dtype=np.int32)
+    samples = list(open_dataset([({"x": TURNED, "lens": lengths}, LABELS)], specs, None))
+    assert len(samples) == SAMPLES
+    for number, sample in enumerate(samples):
+        np.testing.assert_array_equal(sample.inputs["x"], X[number][:, None])
+        assert sample.inputs["lens"].tolist() == [number + 1]
+    rows = list(open_dataset({"x": X, "lens": lengths}, specs, None))
+    assert [row.inputs["x"].shape for row in rows] == [(STEPS, 1, WIDTH)] * SAMPLES
+    assert [row.inputs["lens"].tolist() for row in rows] == [[number + 1] for number in range(SAMPLES)]
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [

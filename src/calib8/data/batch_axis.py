@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,37 @@ def with_batch(value: Any, spec: TensorSpec | None, name: str, key: str) -> npt.
 
 
 def share_a_batch_axis(inputs: Sequence[TensorSpec]) -> bool:
-    """Axis 0 is one and the same in all inputs, and counts samples."""
-    sizes = {None if spec.shape is None else spec.shape[:1] for spec in inputs}
-    return len(sizes) == 1 and not any(spec.batch_axis for spec in inputs)
+    """The axes that count samples have one size in all inputs, so that a batch is cut into samples there."""
+    sizes = {None if spec.shape is None else _count(spec, spec.shape) for spec in inputs}
+    return len(sizes) == 1 and not any(spec.batch_axis and _takes_several(spec) for spec in inputs)
+
+
+def _takes_several(spec: TensorSpec) -> bool:
+    size = None if spec.shape is None else spec.shape[spec.batch_axis]
+    return isinstance(size, int) and size > 1
+
+
+def _count(spec: TensorSpec, shape: Sequence[int | str | None]) -> int | str | None:
+    """Samples in an array of that shape; 1 where it has no axis for them."""
+    return shape[spec.batch_axis] if len(shape) > spec.batch_axis else 1
+
+
+def samples_in(arrays: Mapping[str, npt.NDArray[np.generic]], inputs: Sequence[TensorSpec]) -> int:
+    """The most samples in one of the arrays, which are named like the inputs."""
+    counts = [_count(spec, arrays[spec.name].shape) for spec in inputs if spec.name in arrays]
+    return max([1, *(count for count in counts if isinstance(count, int))])
+
+
+def sample_of(
+    arrays: Mapping[str, npt.NDArray[np.generic]], inputs: Sequence[TensorSpec], number: int
+) -> dict[str, npt.NDArray[np.generic]]:
+    """One sample of a batch, batch axis included; arrays are named like the inputs, or are no inputs."""
+    axes = {spec.name: spec.batch_axis for spec in inputs}
+    one = slice(number, number + 1)
+    return {
+        key: array[(*(slice(None),) * axes[key], one)] if array.ndim > axes.get(key, array.ndim) else array
+        for key, array in arrays.items()
+    }
 
 
 def is_batch(spec: TensorSpec, rows: int) -> bool:
@@ -38,13 +66,16 @@ def is_batch(spec: TensorSpec, rows: int) -> bool:
     return first != "t" and not first.startswith(("time", "seq", "len", "frame"))
 
 
-def has_samples_first(array: npt.NDArray[np.generic], spec: TensorSpec, name: str) -> bool:
+def has_samples_first(
+    array: npt.NDArray[np.generic], spec: TensorSpec, name: str, labels: int | None = None
+) -> bool:
     """Whether axis 0 of an array counts samples, although another one does in the model.
 
     Args:
         array: without the name of an input, with as many axes as the input.
         spec: the input.
         name: of the sample or the batch, subject of the error.
+        labels: how many there are beside it, which tell what counts samples; None: they do not.
 
     Raises:
         DataError: it may be a batch with the axes of the model as well.
@@ -54,6 +85,8 @@ def has_samples_first(array: npt.NDArray[np.generic], spec: TensorSpec, name: st
         return False
     row = array.shape[1:]
     as_rows = _fits((*row[:axis], 1, *row[axis:]), spec.shape)
+    if labels is not None and (labels == len(array)) != (labels == array.shape[axis]):
+        return as_rows and labels == len(array)
     if not _fits(array.shape, spec.shape):
         return as_rows
     if as_rows and array.shape[axis] != 1:

@@ -24,11 +24,18 @@ import numpy as np
 from PIL import Image
 
 from calib8.data.arrays import COLORS, as_array, conform_all, in_memory
-from calib8.data.batch_axis import has_samples_first, is_batch, share_a_batch_axis, with_batch
+from calib8.data.batch_axis import (
+    has_samples_first,
+    is_batch,
+    sample_of,
+    samples_in,
+    share_a_batch_axis,
+    with_batch,
+)
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.images import undecodable
-from calib8.data.labels import LABEL_NAMES, labels_of_rows, why_no_class
+from calib8.data.labels import LABEL_NAMES, labels_of_rows, number_of, why_no_class
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
 from calib8.data.records import (
     Naming,
@@ -250,17 +257,17 @@ class Items:
         name = naming.one
         specs = {spec.name: spec for spec in self.inputs}
         whole = {key: with_batch(value, specs.get(key), name, key) for key, value in values.items()}
-        if rows and has_samples_first(whole[self._first], self.inputs[0], name):
+        if rows and has_samples_first(whole[self._first], self.inputs[0], name, number_of(labels)):
             yield from self._turned(whole[self._first], labels, naming)
             return
-        count = max([1, *(len(array) for array in whole.values() if array.ndim)])
+        count = samples_in(whole, self.inputs)
         apart = not share_a_batch_axis(self.inputs)
         each = self._labels(labels, count, name, apart=apart)
         if count < 2 or apart or (each[0] is None and not (rows and is_batch(self.inputs[0], count))):
             yield _ready(self._sample(name, whole, each[0]))
             return
         for row in range(count):
-            part = {key: array[row : row + 1] for key, array in whole.items()}
+            part = sample_of(whole, self.inputs, row)
             yield _ready(self._sample(naming.row(row), part, each[row]))
 
     def _turned(self, array: Array, labels: Any, naming: Naming) -> Iterator[Pending]:

@@ -239,6 +239,15 @@ def labels_of_rows(labels: object, rows: int, name: str, *, apart: bool = False)
     return [integer_label(one, name) for one in values.reshape(-1).tolist()]
 
 
+def number_of(labels: object) -> int | None:
+    """How many class numbers data yield beside an array, without a look at what they are; None: no list."""
+    try:
+        values = np.asarray(in_memory(labels))
+    except Exception:  # ragged ones
+        return None
+    return values.size if values.dtype.kind in "iuU" and values.ndim == 1 else None
+
+
 def why_no_class(labels: object, name: str) -> str:
     """Why what looks like labels of classes gives none; empty for targets of other tasks, such as boxes.
 
