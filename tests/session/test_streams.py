@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from example_programs import EXAMPLES
 
@@ -24,7 +25,7 @@ from calib8.program.lower import lower
 from calib8.program.program import State
 from calib8.program.reference.executor import run_program
 from calib8.program.verify import verify
-from stream_nets import FRAME, UNITS, Array, normal, quantized
+from stream_nets import FRAME, UNITS, Array, normal, quantized, streaming
 
 STREAMS = [normal(12, 1, FRAME, seed=seed) for seed in range(20, 28)]
 PAIRS = {"state": "stateN"}
@@ -192,6 +193,44 @@ def test_wrong_frames_and_states_are_told(
         wrong(session)
     assert told in str(caught.value)
     assert np.array_equal(session.get_state()["state"], before)  # nothing happened
+
+
+def test_sizes_of_a_stream_change_where_it_begins_anew() -> None:
+    """What a stream remembers of the frame before serves frames and states of the same sizes alone."""
+    sizes = {"x": ["N", FRAME], "s": [2, "N", UNITS], "y": ["N", 2], "t": [2, "N", UNITS]}
+    model = streaming("s", "t", **sizes)
+    made = calib8.quantize(model, {"x": normal(40, FRAME, seed=9)}, target="calib8", effort="fast")
+    session, both = (
+        calib8.InferenceSession(ir.to_proto(made.model).SerializeToString(), threads=1) for _ in range(2)
+    )
+    ones, pairs = STREAMS[0][:3], np.concatenate([STREAMS[0], STREAMS[1]], axis=1)[:3]
+
+    def alone(frames: Array) -> list[Array]:
+        session.reset()
+        return [session.run(None, {"x": frame})[0] for frame in frames]
+
+    expected, in_pairs = alone(ones), alone(pairs)
+    with pytest.raises(DataError, match="the state 's' is 2×2×4, and these inputs need 2×1×4"):
+        session.run(None, {"x": ones[0]})
+    assert [both.run(None, {"x": frame})[0].tolist() for frame in ones] == [y.tolist() for y in expected]
+    both.set_state(session.get_state())
+    with pytest.raises(DataError, match="the state 's' is 2×2×4"):
+        both.run(None, {"x": ones[0]})
+    both.reset()
+    assert same([both.run(None, {"x": frame})[0] for frame in pairs], in_pairs)
+    both.reset()
+    assert same([both.run(None, {"x": frame})[0] for frame in ones], expected)
+
+
+def test_times_of_a_frame_need_no_states() -> None:
+    session = opened()
+    first = session.run(None, {"x": STREAMS[0][0]})[0]
+    steps = session.profile({"x": STREAMS[0][1]}, runs=1)
+    whole = {"x": STREAMS[0][1], "state": np.zeros((2, 1, UNITS), np.float32)}
+    assert [step.name for step in steps] == [step.name for step in session.profile(whole, runs=1)]
+    assert same([first, session.run(None, {"x": STREAMS[0][1]})[0]], outputs(STREAMS[0][:2]))
+    with pytest.raises(DataError, match="got 'y'"):
+        session.profile({"y": STREAMS[0][1]}, runs=1)
 
 
 def test_declared_states_that_cannot_be_and_sessions_without_states() -> None:

@@ -281,7 +281,8 @@ class InferenceSession(Streaming):
         """Where the time goes: a line per step of the plan, of the fastest of some runs with a clock.
 
         Args:
-            input_feed: as for ``run``; None: zeros, a sample of them where the batch axis is free.
+            input_feed: as for ``run``, of a model with states a first frame, or with the states too; None:
+                zeros, a sample of them where the batch axis is free.
             runs: how often, ≥ 1.
 
         Raises:
@@ -296,7 +297,10 @@ class InferenceSession(Streaming):
             native = self._native()
             feeds = {port.name: np.zeros(port.shape, port.dtype) for port in native.plan.inputs}
         else:
-            feeds = fitting_feeds(self.name, self._all_inputs, input_feed)
+            states = self._states.pairs.keys()
+            alone = bool(states) and isinstance(input_feed, Mapping) and states.isdisjoint(input_feed)
+            whole = self.stream().whole_feeds(input_feed) if alone else input_feed
+            feeds = fitting_feeds(self.name, self._all_inputs, whole)
             native = self._native(self._ready_for(feeds))
         return native.times(feeds, count)
 

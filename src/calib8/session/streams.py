@@ -69,7 +69,7 @@ class _Call:
 
     Attributes:
         prepared: what runs it.
-        feeds: all inputs in the model's order.
+        feeds: all inputs by name.
     """
 
     prepared: Prepared
@@ -86,7 +86,10 @@ class Stream:
     def __init__(self, states: States, ready: Ready) -> None:
         """At its beginning; ``InferenceSession.stream`` makes one."""
         self._states, self._ready, self._lock = states, ready, ForkLock()
+        self._fed, self._known = states.fed, [spec.name for spec in states.outputs]
+        self._written, self._given = set(states.pairs.values()), [spec.name for spec in states.given]
         self._values: dict[str, Array] | None = None
+        self._last: tuple[list[tuple[int, ...]], Prepared] | None = None  # sizes of the frame before
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
         """Outputs of the next frame, as ``InferenceSession.run`` gives them; the state moves on.
@@ -98,15 +101,14 @@ class Stream:
         Raises:
             DataError: as ``InferenceSession.run``; frames of other sizes than the state is of.
         """
-        known = [spec.name for spec in self._states.outputs]
-        names = checked_names(self._states.name, output_names, known)
+        names = checked_names(self._states.name, output_names, self._known)
         with self._lock:
             call = self._call(input_feed)
-            results = dict(zip(known, call.prepared.run(call.feeds), strict=True))
+            results = dict(zip(self._known, call.prepared.run(call.feeds), strict=True))
             self._values = {state: results[output] for state, output in self._states.pairs.items()}
-            if any(name in self._states.pairs.values() for name in names):  # the caller's own copies
+            if not self._written.isdisjoint(names):  # the caller's own copies
                 results = {name: array.copy() for name, array in results.items()}
-        return [results[name] for name in names or [spec.name for spec in self._states.given]]
+        return [results[name] for name in names or self._given]
 
     def run_into(
         self, input_feed: Mapping[str, npt.ArrayLike], results: Mapping[str, Array] | Sequence[Array]
@@ -164,10 +166,19 @@ class Stream:
         run = call.prepared.bound(feeds, arrays)
         return BoundStream(states.name, states.carried, feeds, own, new, first, run)
 
+    def whole_feeds(self, input_feed: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+        """All inputs of the model for the next frame, states too, which do not move on.
+
+        Raises:
+            DataError: as for ``run``.
+        """
+        with self._lock:
+            return self._call(input_feed).feeds
+
     def reset(self) -> None:
         """The next frame is the first of a new stream; it may have other sizes."""
         with self._lock:
-            self._values = None
+            self._values = self._last = None
 
     def get_state(self) -> dict[str, Array]:
         """A copy of the state, by input name; empty before the first frame."""
@@ -189,19 +200,22 @@ class Stream:
         arrays = fitting_state(self._states.name, self._states.carried, state)
         with self._lock:
             self._values = {name: np.array(array, order="C") for name, array in arrays.items()}
+            self._last = None
 
     def _call(self, input_feed: Mapping[str, npt.ArrayLike]) -> _Call:
         """The inputs with the state, and what runs them; the lock is held."""
         states = self._states
-        carried = [name for name in states.pairs if isinstance(input_feed, Mapping) and name in input_feed]
-        if carried:
+        if isinstance(input_feed, Mapping) and not states.pairs.keys().isdisjoint(input_feed):
+            carried = [name for name in states.pairs if name in input_feed]
             problem = f"got '{carried[0]}' as an input, which is a state that is carried from run to run"
             cure = "Leave it out; set_state begins elsewhere, and a session with state={} carries nothing"
             raise DataError(states.name, problem, cure)
-        feeds = fitting_feeds(states.name, states.fed, input_feed)
-        shapes = {name: array.shape for name, array in feeds.items()}
-        sizes = state_sizes(states.carried, states.fed, shapes)
-        values = self._values
+        feeds, values = fitting_feeds(states.name, self._fed, input_feed), self._values
+        given = [array.shape for array in feeds.values()]
+        if values is not None and self._last is not None and self._last[0] == given:
+            return _Call(self._last[1], feeds | values)
+        shapes = dict(zip(feeds, given, strict=True))
+        sizes = state_sizes(states.carried, self._fed, shapes)
         for name, shape in sizes.items() if values is not None else ():
             if values is not None and values[name].shape != shape:
                 problem = f"the state '{name}' is {shape_text(values[name].shape)}, and these inputs need "
@@ -209,8 +223,8 @@ class Stream:
                 raise DataError(states.name, f"{problem}{shape_text(shape)}", cure)
         prepared = self._ready({spec.name: (shapes | sizes)[spec.name] for spec in states.inputs})
         values = _initial(prepared.states, states.carried, sizes) if values is None else values
-        every = {**feeds, **values}
-        return _Call(prepared, {spec.name: every[spec.name] for spec in states.inputs})
+        self._last = given, prepared
+        return _Call(prepared, feeds | values)
 
 
 class Streaming(ABC):
