@@ -174,9 +174,13 @@ def _opened_for(fp32: FilePath | None, reading: Reading, sessions: Sequence[Sess
     if fp32 is None or claims_to_be_tflite(fp32):
         return reading.opened(inputs, elsewhere=True)
     from calib8.calibration.streaming import opened_for  # plans run without the libraries of models
+    from calib8.model.graph import graph_inputs
     from calib8.model.load import load_model
 
-    return opened_for(load_model(fp32), reading, inputs=inputs, elsewhere=True)
+    model = load_model(fp32)
+    counted = {spec.name: spec.counted for spec in graph_inputs(model)}
+    inputs = tuple(replace(spec, counted=counted.get(spec.name)) for spec in inputs)
+    return opened_for(model, reading, inputs=inputs, elsewhere=True)
 
 
 def _told(

@@ -14,8 +14,14 @@ from calib8.errors import DataError, UsageError
 from calib8.parameters import either, parameter
 from calib8.type_texts import a_type
 
+TIMES: Final = ("time", "seq", "len", "frame", "step")
+"""One of them is a part of the name of an axis of time, in lower case."""
+
 BATCHES: Final = ("n", "b", "bs")
 """Names of the axis that counts samples, in lower case; so is every name that holds ``batch``."""
+
+UNTOLD: Final = -1
+"""In place of an axis: one of them counts samples, and nothing tells which."""
 
 MOST_ELEMENTS: Final = 2**31 - 1
 """Of one input; more is a mistake."""
@@ -90,7 +96,8 @@ class TensorSpec:
         dtype: NumPy type of its elements.
         shape: one entry per axis: a size, a symbolic name, or None where nothing is known.
             None instead of a tuple where not even the rank is known.
-        counted: the axis that the model's layers read as samples; None: they do not tell.
+        counted: the axis that the model's layers read as samples; ``UNTOLD`` where they read some axis, and
+            cannot tell which; None: they do not.
     """
 
     name: str
@@ -100,14 +107,32 @@ class TensorSpec:
 
     @property
     def batch_axis(self) -> int:
-        """The axis that counts samples: as layers read it, or by the names of the axes, or else 0."""
-        if self.counted is not None:
+        """The axis that counts samples: as layers read it, or by the names of the axes, or else 0.
+
+        ``UNTOLD`` for three axes of which layers may read another one than the first, where no name helps.
+        """
+        if self.counted is not None and self.counted != UNTOLD:
             return self.counted
         first, *others = ["" if self.shape is None else str(size).lower() for size in self.shape or (1,)]
-        if first in ("1", "none", "?", "", *BATCHES) or "batch" in first or first.startswith("unk"):
+        if first in ("1", *BATCHES) or "batch" in first:
             return 0
-        named = [axis for axis, name in enumerate(others, 1) if name in BATCHES or "batch" in name]
-        return named[0] if named else 0
+        nameless = first in ("none", "?", "") or first.startswith("unk")
+        named = [
+            axis
+            for axis, name in enumerate(others, 1)
+            if "batch" in name or (name in BATCHES and not nameless)
+        ]
+        if named:
+            return named[0]
+        if self.begins_with_time and others.count("1") == 1:
+            return 1 + others.index("1")
+        return UNTOLD if self.counted == UNTOLD and len(others) == 2 else 0
+
+    @property
+    def begins_with_time(self) -> bool:
+        """Axis 0 is called like steps of time."""
+        first = str(self.shape[0]).lower() if self.shape else ""
+        return first == "t" or any(word in first for word in TIMES)
 
     def __str__(self) -> str:
         """``name: dtype N×3×224×224``, as messages show it."""

@@ -13,7 +13,7 @@ from calib8.data.opening import open_dataset
 from calib8.errors import DataError
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
-from calib8.tensors import TensorSpec
+from calib8.tensors import UNTOLD, TensorSpec
 from small_models import onnx_model, run
 
 SAMPLES, STEPS, WIDTH, UNITS = 7, 5, 4, 6
@@ -57,6 +57,31 @@ def test_sequences_begin_anew_with_every_sample(shape: str, form: str) -> None:
     np.testing.assert_allclose([found.minimum, found.maximum], [expected.min(), expected.max()], rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", ["P,Q,4", "5,Q,4", "P,1,4"])
+def test_where_nothing_tells_the_axis_samples_are_whole(shape: str) -> None:
+    """Axes are lost in the Reshape: what can only be a guess is refused, the rest is run as it is."""
+    rng = np.random.default_rng(0)
+    flat = np.array([-1, WIDTH])
+    constants = {
+        "w": rng.standard_normal((1, 3 * UNITS, WIDTH), np.float32),
+        "r": rng.standard_normal((1, 3 * UNITS, UNITS), np.float32),
+        "flat": flat, "m": np.eye(WIDTH, dtype=np.float32), "sizes": np.array([STEPS, -1, WIDTH]),
+    }  # fmt: skip
+    body = "f = Reshape(x, flat) g = MatMul(f, m) s = Reshape(g, sizes) y = GRU<hidden_size=6>(s, w, r)"
+    model = onnx_model(f"float[{shape}] x", f"float[C,1,D,{UNITS}] y", body, constants)
+    assert graph_inputs(load_model(model))[0].batch_axis == UNTOLD
+    expected = run(recurrent("T,N,4"), {"x": X.transpose(1, 0, 2)})[0]
+    for data in (X[:, :, None], [{"x": sample[:, None]} for sample in X], [x[:, None] for x in X]):
+        found = calib8.collect_statistics(model, data).statistics.tensors["y"]
+        assert found.count == expected.size
+        reached = [found.minimum, found.maximum]
+        np.testing.assert_allclose(reached, [expected.min(), expected.max()], rtol=1e-5)
+    for data in (X, {"x": X}, list(X), [X], [X.transpose(1, 0, 2)]):
+        with pytest.raises(DataError) as caught:
+            calib8.collect_statistics(model, data)
+        assert "Give a list of {'x': array} with the axes of the model" in str(caught.value)
+
+
 def opened(shape: Sequence[int | str | None], data: Any, **options: Any) -> list[np.ndarray]:
     spec = TensorSpec("x", np.dtype(np.float32), tuple(shape))
     return [sample.inputs["x"] for sample in open_dataset(data, [spec], None, **options)]
@@ -66,6 +91,7 @@ def test_a_batch_that_may_be_either_is_asked_about() -> None:
     with pytest.raises(DataError) as caught:
         opened(("T", "N", 4), [X])
     assert "axis 1 counts samples: they may be 5 samples, or 7 one after the other" in str(caught.value)
+    assert "(numpy.moveaxis(array, 0, 1) where axis 0 counts samples)" in str(caught.value)
     (whole,) = opened(("T", "N", 4), [X], transform=lambda x: {"x": x})
     assert whole.shape == X.shape
     (turned,) = opened(("T", "N", 4), [X], transform=lambda x: {"x": np.moveaxis(x, 0, 1)})

@@ -7,7 +7,7 @@ import pytest
 
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
-from calib8.tensors import TensorSpec
+from calib8.tensors import UNTOLD, TensorSpec
 from small_models import onnx_model
 
 H, I = 3, 4  # noqa: E741
@@ -25,6 +25,10 @@ def weights(inputs: int = I) -> dict[str, np.ndarray]:
         "three": np.array([0, 0, I]),
         "other": np.array([-1, 1, I]),
         "one": np.array(1.5, np.float32),
+        "zero": np.array([0]),
+        "five": np.array([5]),
+        "halves": np.array([2, 2]),
+        "order": np.array([3, 1, 0, 2]),
     }
 
 
@@ -41,7 +45,11 @@ def weights(inputs: int = I) -> dict[str, np.ndarray]:
         ("T,N,4", f"a = Unsqueeze(x, two) b = Squeeze(a, two) {LSTM.format('b')}", 1),
         ("N,2,3,T", f"a = Conv<pads=[0,1,0,1]>(x, k) b = Squeeze(a, two) c = Transpose<perm=[2,0,1]>(b) "
          f"{LSTM.format('c')}", 0),
-        ("T,4", f"a = Reshape(x, other) {LSTM.format('a')}", None),
+        ("P,Q,4", f"a = Slice(x, zero, five, zero) b = Concat<axis=2>(a, a) {LSTM.format('b')}", 1),
+        ("P,Q,4", f"a, c = Split<axis=2>(x, halves) b = Concat<axis=-1>(c, a) {LSTM.format('b')}", 1),
+        ("P,Q,4", f"b = Gather<axis=2>(x, order) {LSTM.format('b')}", 1),
+        ("T,4", f"a = Reshape(x, other) {LSTM.format('a')}", UNTOLD),
+        ("P,Q,4", f"a = Reshape(x, other) {LSTM.format('a')}", UNTOLD),
         ("N,4", "y = Relu(x)", None),
     ],
 )  # fmt: skip
@@ -52,7 +60,20 @@ def test_recurrent_layers_tell_which_axis_counts_samples(shape: str, body: str, 
     model = load_model(onnx_model(f"float[{shape}] x", f"float[{dims}] y", body, used))
     (spec,) = graph_inputs(model)
     assert spec.counted == axis
-    assert spec.batch_axis == (axis or 0)
+    told = axis != UNTOLD or shape.count(",") == 2
+    assert spec.batch_axis == ((axis or 0) if told else 0)
+
+
+def test_an_embedding_states_and_lengths_have_their_samples() -> None:
+    constants = {name: array for name, array in weights().items() if name in ("w", "r")}
+    constants["table"] = np.zeros((9, I), np.float32)
+    model = load_model(
+        onnx_model(
+            "int64[A,B] x, int32[C] lens, float[D,E,3] h, float[F,G,3] c", "float[P,Q,R,S] y",
+            "a = Gather(table, x) y, yh, yc = LSTM<hidden_size=3>(a, w, r, , lens, h, c)", constants,
+        )
+    )  # fmt: skip
+    assert [spec.batch_axis for spec in graph_inputs(model)] == [1, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +88,9 @@ def test_recurrent_layers_tell_which_axis_counts_samples(shape: str, body: str, 
         ((None, "N", 4), 0),
         (("unk__12", "N", 4), 0),
         ((5, 6, 4), 0),
+        (("T", 1, 4), 1),
+        (("num_frames", 1, 4), 1),
+        (("T", 1, 1), 0),
         ((), 0),
         (None, 0),
     ],

@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from calib8.calibration.own_states import states_before
 from calib8.data.arrays import rows_per_batch
-from calib8.data.marks import MARKS, has_marks
+from calib8.data.marks import MARKS, has_marks, holds_any
 from calib8.data.read_once import for_several_openings
 from calib8.data.reading import Reading
 from calib8.data.samples import Array, Dataset, OpenableData, Pending, Sample, Stream, spaced
@@ -81,7 +81,7 @@ def stream_frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[T
         every: all inputs, those of states too.
 
     Raises:
-        UsageError, DataError: neither; what is wrong with the frames is told.
+        UsageError, DataError: neither; what is wrong with the frames is told, or with states that are there.
     """
     if isinstance(reading.data, OpenableData):
         found = reading.opened(fed, elsewhere=True)
@@ -92,6 +92,7 @@ def stream_frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[T
             parameter("data"), problem, f"Give the data themselves, or {either('state={}', '--state none')}"
         )
     told: list[Calib8Error] = []
+    states = {spec.name for spec in every}.difference(spec.name for spec in fed)
     reading = for_several_openings(reading)
     ways: list[Sequence[TensorSpec]] = [every, fed]
     if all(spec.name != RESET for spec in every):
@@ -102,6 +103,8 @@ def stream_frames(reading: Reading, fed: Sequence[TensorSpec], every: Sequence[T
             found = reading.opened(specs)
             some = _has_first(found)
         except (DataError, UsageError) as error:
+            if specs is every and holds_any(reading.data, states):
+                raise
             told.append(error)
         else:  # of no samples who iterates says so
             return None if some and specs is every else found

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calib8.data.rearranged import rearrangement
 from calib8.errors import DataError
-from calib8.tensors import TensorSpec, shape_text
+from calib8.tensors import UNTOLD, TensorSpec, shape_text
 
 COLORS: Final = (1, 3, 4)
 """Channels that a picture may have."""
@@ -94,12 +94,21 @@ def conform(
 
 def _cure(array: npt.NDArray[np.generic], spec: TensorSpec, whole: tuple[int, ...] | None) -> str:
     """What to do with an array that does not fit."""
+    if spec.batch_axis == UNTOLD:
+        return untold_cure(spec)
     code = rearrangement(
         whole or array.shape, spec.shape, stacked=whole is not None, batch_axis=spec.batch_axis
     )
     if not code or not _type_fits(array.dtype, spec.dtype):
         return "Give arrays of the model's type and shape, batch axis included"
     return f"Give array{code}, so that the axes are those of the model"
+
+
+def untold_cure(spec: TensorSpec) -> str:
+    """What to do where nothing tells which axis counts samples."""
+    return (
+        f"Give a list of {{'{spec.name}': array}} with the axes of the model, or call that axis 'batch' there"
+    )
 
 
 def conform_all(
@@ -136,7 +145,7 @@ def rows_per_batch(inputs: Sequence[TensorSpec]) -> int | None:
 
     Where axis 0 is not the same batch axis in every input the answer is 1: samples are not stacked.
     """
-    if any(spec.batch_axis for spec in inputs):
+    if any(spec.batch_axis or spec.begins_with_time for spec in inputs):
         return 1
     leading: set[int | str | None] = set()
     for spec in inputs:

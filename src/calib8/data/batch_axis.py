@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calib8.data.arrays import as_array
+from calib8.data.arrays import as_array, untold_cure
 from calib8.errors import DataError
 from calib8.parameters import Text, parameter
-from calib8.tensors import TensorSpec, shape_text
+from calib8.tensors import UNTOLD, TensorSpec, shape_text
 
 
 def with_batch(value: Any, spec: TensorSpec | None, name: str, key: str) -> npt.NDArray[np.generic]:
     """The array, with a batch axis where only that is missing."""
     array = as_array(value, name, key)
-    if spec is None or spec.shape is None or array.ndim != len(spec.shape) - 1:
+    if spec is None or spec.shape is None or array.ndim != len(spec.shape) - 1 or spec.batch_axis == UNTOLD:
         return array
     given, axis = list(array.shape), spec.batch_axis
     rest = [size for place, size in enumerate(spec.shape) if place != axis]
@@ -31,13 +31,16 @@ def share_a_batch_axis(inputs: Sequence[TensorSpec]) -> bool:
 
 
 def _takes_several(spec: TensorSpec) -> bool:
+    """A fixed number of them, or one that is not known to be any."""
+    if spec.batch_axis == UNTOLD:
+        return True
     size = None if spec.shape is None else spec.shape[spec.batch_axis]
     return isinstance(size, int) and size > 1
 
 
 def _count(spec: TensorSpec, shape: Sequence[int | str | None]) -> int | str | None:
     """Samples in an array of that shape; 1 where it has no axis for them."""
-    return shape[spec.batch_axis] if len(shape) > spec.batch_axis else 1
+    return shape[spec.batch_axis] if len(shape) > spec.batch_axis > UNTOLD else 1
 
 
 def samples_in(arrays: Mapping[str, npt.NDArray[np.generic]], inputs: Sequence[TensorSpec]) -> int:
@@ -60,10 +63,9 @@ def sample_of(
 
 def is_batch(spec: TensorSpec, rows: int) -> bool:
     """Whether so many rows are as many samples: not where they are the fixed batch, or axis 0 is time."""
-    if spec.shape is None or not spec.shape or spec.shape[0] == rows or spec.batch_axis:
+    if spec.shape is None or not spec.shape or spec.shape[0] == rows:
         return False
-    first = str(spec.shape[0]).lower()
-    return first != "t" and not first.startswith(("time", "seq", "len", "frame"))
+    return spec.batch_axis == 0 and not spec.begins_with_time
 
 
 def has_samples_first(
@@ -83,6 +85,10 @@ def has_samples_first(
     axis = spec.batch_axis
     if not axis or spec.shape is None or array.ndim != len(spec.shape):
         return False
+    if axis == UNTOLD:
+        if sum(size > 1 for size in array.shape[:2]) > 1:
+            raise untold(spec, array.shape, name)
+        return False
     row = array.shape[1:]
     as_rows = _fits((*row[:axis], 1, *row[axis:]), spec.shape)
     if labels is not None and (labels == len(array)) != (labels == array.shape[axis]):
@@ -94,15 +100,26 @@ def has_samples_first(
             f"has {shape_text(array.shape)} for the input '{spec}', of which axis {axis} counts samples: "
             f"they may be {array.shape[axis]} samples, or {array.shape[0]} one after the other"
         )
-        asked, key = parameter("transform"), f"'{spec.name}'"
         raise DataError(
             name, problem,
             Text(
-                f"Say which: {asked}=lambda x: {{{key}: x}} where its axes are those of the model, else "
-                f"{asked}=lambda x: {{{key}: numpy.moveaxis(x, 0, {axis})}}"
+                f"Say which by {parameter('transform')}, a function that gives {{'{spec.name}': array}} with "
+                f"the axes of the model (numpy.moveaxis(array, 0, {axis}) where axis 0 counts samples)"
             ),
         )  # fmt: skip
     return False
+
+
+def untold(spec: TensorSpec, shape: Sequence[int], name: str) -> DataError:
+    """What is raised where nothing tells which axis of an array counts samples.
+
+    Args:
+        spec: the input, whose ``batch_axis`` is ``UNTOLD``.
+        shape: of the array.
+        name: of the data, subject of the error.
+    """
+    problem = f"has {shape_text(shape)} for the input '{spec}', and which axis counts samples is not known"
+    return DataError(name, problem, untold_cure(spec))
 
 
 def _fits(given: Sequence[int], wanted: Sequence[int | str | None]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +39,12 @@ def begins(frame: Mapping[str, Array], name: str) -> bool:
     if wrong.size:
         raise DataError(name, f"has the mark {wrong[0]} in '{RESET}'", _CURE)
     return bool(np.any(mark))
+
+
+def holds_any(data: DataSource | None, names: Collection[str]) -> bool:
+    """Whether there is an array of one of the names; False also of what yields items."""
+    arrays, _ = _arrays_of(data)
+    return any(name in arrays for name in names)
 
 
 def has_marks(data: DataSource | None, inputs: Sequence[TensorSpec]) -> bool:

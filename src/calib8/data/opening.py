@@ -14,6 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from calib8.data.arrays import as_array, conform_all, is_tensor, pixels_last, rows_per_batch
+from calib8.data.batch_axis import untold
 from calib8.data.fingerprints import array_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.folder_files import dataset_of_files
@@ -51,7 +52,7 @@ from calib8.data.streams import dataset_of
 from calib8.errors import DataError, UsageError
 from calib8.files import checked_path
 from calib8.parameters import Text, parameter
-from calib8.tensors import TensorSpec, shape_text
+from calib8.tensors import UNTOLD, TensorSpec, shape_text
 
 Rows: TypeAlias = "Array | StoredArray"
 
@@ -272,4 +273,6 @@ def _row(array: Rows, index: int, spec: TensorSpec) -> Array:
     # An array with one axis more than the input holds whole inputs; otherwise axis 0 counts samples.
     more = 0 if spec.shape is None else array.ndim - len(spec.shape)
     row = np.asarray(array[index])
-    return row if more == 1 else np.expand_dims(row, 0 if more else spec.batch_axis)
+    if not more and spec.batch_axis == UNTOLD and len(array) > 1:
+        raise untold(spec, array.shape, f"the array '{spec.name}'")
+    return row if more == 1 else np.expand_dims(row, 0 if more else max(spec.batch_axis, 0))

@@ -129,7 +129,11 @@ def _first_nodes(model: ir.Model, parts: Sequence[Part]) -> list[int]:
         if node.outputs[0] in origins:
             tensors.setdefault(origins[node.outputs[0]].name or "", place)
     return [
-        min([layers[name] for name in part.layers] + [tensors[name] for name in part.tensors], default=0)
+        min(
+            [layers[name] for name in part.layers]
+            + [tensors[name] for name in part.tensors if name in tensors],  # constants that folding left
+            default=0,
+        )
         for part in parts
     ]
 

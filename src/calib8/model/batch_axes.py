@@ -3,13 +3,14 @@
     x [T, N, I] ─► LSTM                          axis 1: a recurrent layer reads steps, samples, features
     x [N, T, I] ─► Transpose(1, 0, 2) ─► LSTM    axis 0
     x [N, C, H, W] ─► Conv … ─► [T, N, C] ─► LSTM    axis 0
+    x [T, N, I] ─► Reshape(−1, I) … ─► LSTM      untold: axes are lost in the Reshape
 
 Axes are followed through ops that leave them where they are, and through those that say where they go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -17,51 +18,83 @@ import onnx_ir as ir
 
 from calib8.ops.groups import CONVOLUTIONS, KEEPING, RECURRENT
 from calib8.ops.table import TABLE
+from calib8.tensors import UNTOLD
 
 Axes: TypeAlias = tuple[int | None, ...]
 """For each axis of a value the axis of the input that it is, None for none of them."""
 
 STAYING_FAMILIES: Final = ("function", "normalization", "softmax", "cast", "quantizer")
 
-STAYING: Final = KEEPING | frozenset(name for name, op in TABLE.items() if op.family in STAYING_FAMILIES)
+STAYING: Final = KEEPING.union(
+    (name for name, op in TABLE.items() if op.family in STAYING_FAMILIES), ("Slice", "Pad")
+)
 """Ops whose first output has the axes of their first input."""
 
 POOLS: Final = frozenset({"AveragePool", "MaxPool", "LpPool"})
 
 ARITHMETIC: Final = frozenset({"Add", "Sub", "Mul", "Div"})
 
+BATCH_PLACES: Final[Mapping[int, int]] = {0: 1, 4: 0, 5: 1, 6: 1}
+"""Place of an input of a recurrent layer → its axis of samples: sequence, lengths, first h and c."""
+
 
 def batch_axis_of_layers(value: ir.Value) -> int | None:
     """The axis of a graph input that recurrent layers read as samples.
 
     Returns:
-        None where no recurrent layer is reached, or its samples are none of the axes of the input.
+        ``UNTOLD`` where a recurrent layer is reached through an op that leaves no trace of axes; None where
+        none is reached.
     """
     if value.shape is None or not value.uses():
         return None
-    start: Axes = tuple(range(len(value.shape)))
-    waiting, seen = [(value, start)], {value}
+    waiting: list[tuple[ir.Value, Axes]] = [(value, tuple(range(len(value.shape))))]
+    seen, lost = {value}, list[ir.Value]()
     while waiting:
         one, axes = waiting.pop()
         for node, place in one.uses():
             if node.op_type in RECURRENT:
-                if place == 0 and len(axes) == 3 and axes[1] is not None:
-                    return axes[1]
+                found = _read(axes, place)
+                if found is not None:
+                    return found
+                lost.append(one)
                 continue
             behind = _behind(node, place, axes)
-            if behind is not None and node.outputs[0] not in seen:
-                seen.add(node.outputs[0])
-                waiting.append((node.outputs[0], behind))
-    return None
+            new = [output for output in node.outputs if output not in seen]
+            seen.update(new)
+            if behind is None:
+                lost += new
+            else:
+                waiting += [(output, behind) for output in new]
+    return UNTOLD if _reach_a_layer(lost) else None
+
+
+def _read(axes: Axes, place: int) -> int | None:
+    axis = BATCH_PLACES.get(place)
+    return axes[axis] if axis is not None and axis < len(axes) else None
+
+
+def _reach_a_layer(values: Sequence[ir.Value]) -> bool:
+    """Whether a recurrent layer reads the sequence from one of the values, or from what is behind it."""
+    waiting, seen = list(values), set(values)
+    while waiting:
+        for node, place in waiting.pop().uses():
+            if node.op_type in RECURRENT and place == 0:
+                return True
+            new = [output for output in node.outputs if output not in seen]
+            seen.update(new)
+            waiting += new
+    return False
 
 
 def _behind(node: ir.Node, place: int, axes: Axes) -> Axes | None:
-    """The axes of a node's first output; None where they are not known."""
+    """The axes of what a node yields; None where they are not known."""
     op = node.op_type
     if op in ARITHMETIC:
-        other = node.inputs[1 - place]
-        rank = None if other is None or other.shape is None else len(other.shape)
-        return axes if rank is not None and rank <= len(axes) else None
+        return _of_two(node.inputs[1 - place], axes)
+    if op == "Concat":
+        return _without(axes, _axis(node))
+    if op == "Gather":
+        return _picked(node, place, axes)
     if place:
         return None
     if op in STAYING:
@@ -70,11 +103,42 @@ def _behind(node: ir.Node, place: int, axes: Axes) -> Axes | None:
         return (axes[0], None, *axes[2:])
     if op == "MatMul":
         return (*axes[:-1], None) if len(axes) > 1 else None
+    if op == "Split":
+        return _without(axes, _axis(node))
     if op == "Transpose":
         return _transposed(node, axes)
     if op in ("Squeeze", "Unsqueeze"):
         return _squeezed(node, axes)
     return _reshaped(node, axes) if op == "Reshape" else None
+
+
+def _axis(node: ir.Node) -> int:
+    named = node.attributes.get("axis")
+    return 0 if named is None else named.as_int()
+
+
+def _of_two(other: ir.Value | None, axes: Axes) -> Axes | None:
+    """Those of the tensor with more axes, which are the last ones of the result."""
+    rank = 0 if other is None or other.shape is None else len(other.shape)
+    return axes if rank <= len(axes) else None
+
+
+def _without(axes: Axes, one: int) -> Axes:
+    """The axes, of which one is not what it was."""
+    return tuple(None if place == one % len(axes) else axis for place, axis in enumerate(axes))
+
+
+def _picked(node: ir.Node, place: int, axes: Axes) -> Axes | None:
+    """Of a Gather: indices stand for the axis that they pick from."""
+    axis = _axis(node)
+    data, indices = node.inputs[:2]
+    if place == 1:  # an embedding
+        rank = None if data is None or data.shape is None else len(data.shape)
+        return None if rank is None or axis else (*axes, *[None] * (rank - 1))
+    if indices is None or indices.shape is None:
+        return None
+    axis %= len(axes)
+    return (*axes[:axis], *[None] * len(indices.shape), *axes[axis + 1 :])
 
 
 def _transposed(node: ir.Node, axes: Axes) -> Axes | None:

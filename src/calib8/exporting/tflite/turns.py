@@ -117,18 +117,20 @@ def _kept(graph: Graph) -> Graph:
         if not wanted.isdisjoint(operator.outputs):
             wanted.update(operator.inputs)
             operators.append(operator)
-    used = wanted.union(graph.inputs, *(operator.outputs for operator in operators))
+    used = wanted.union(graph.inputs, *((*each.outputs, *each.intermediates) for each in operators))
     places = {old: new for new, old in enumerate(sorted(place for place in used if place >= 0))}
 
     def moved(numbers: Sequence[int]) -> tuple[int, ...]:
         return tuple(places.get(number, number) for number in numbers)
 
+    def placed(one: Operator) -> Operator:
+        between = moved(one.intermediates)
+        return replace(one, inputs=moved(one.inputs), outputs=moved(one.outputs), intermediates=between)
+
     return replace(
         graph,
         tensors=tuple(graph.tensors[place] for place in places),
-        operators=tuple(
-            replace(each, inputs=moved(each.inputs), outputs=moved(each.outputs)) for each in operators[::-1]
-        ),
+        operators=tuple(placed(one) for one in operators[::-1]),
         inputs=moved(graph.inputs),
         outputs=moved(graph.outputs),
     )
