@@ -48,6 +48,7 @@ def weights(inputs: int = I) -> dict[str, np.ndarray]:
         ("P,Q,4", f"a = Slice(x, zero, five, zero) b = Concat<axis=2>(a, a) {LSTM.format('b')}", 1),
         ("P,Q,4", f"a, c = Split<axis=2>(x, halves) b = Concat<axis=-1>(c, a) {LSTM.format('b')}", 1),
         ("P,Q,4", f"b = Gather<axis=2>(x, order) {LSTM.format('b')}", 1),
+        ("P,Q,2,4", f"i = Constant<value = int64 {{1}}>() b = Gather<axis=2>(x, i) {LSTM.format('b')}", 1),
         ("T,4", f"a = Reshape(x, other) {LSTM.format('a')}", UNTOLD),
         ("P,Q,4", f"a = Reshape(x, other) {LSTM.format('a')}", UNTOLD),
         ("N,4", "y = Relu(x)", None),

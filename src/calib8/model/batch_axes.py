@@ -133,12 +133,32 @@ def _picked(node: ir.Node, place: int, axes: Axes) -> Axes | None:
     axis = _axis(node)
     data, indices = node.inputs[:2]
     if place == 1:  # an embedding
-        rank = None if data is None or data.shape is None else len(data.shape)
+        rank = _rank(data)
         return None if rank is None or axis else (*axes, *[None] * (rank - 1))
-    if indices is None or indices.shape is None:
+    rank = _rank(indices)
+    if rank is None:
         return None
     axis %= len(axes)
-    return (*axes[:axis], *[None] * len(indices.shape), *axes[axis + 1 :])
+    return (*axes[:axis], *[None] * rank, *axes[axis + 1 :])
+
+
+def _rank(value: ir.Value | None) -> int | None:
+    """Number of axes, of what a Constant gives too."""
+    if value is None:
+        return None
+    if value.shape is not None:
+        return len(value.shape)
+    tensor = _constant(value)
+    return None if tensor is None else len(tensor.shape)
+
+
+def _constant(value: ir.Value) -> ir.TensorProtocol | None:
+    """What is stored as an initializer, or in a Constant."""
+    producer = value.producer()
+    if producer is None or producer.op_type != "Constant":
+        return value.const_value
+    stored = producer.attributes.get("value")
+    return None if stored is None else stored.as_tensor()
 
 
 def _transposed(node: ir.Node, axes: Axes) -> Axes | None:
@@ -175,6 +195,5 @@ def _kept(sizes: Sequence[int], axes: Axes) -> Iterator[int | None]:
 
 def _numbers(node: ir.Node, place: int) -> list[int] | None:
     value = node.inputs[place] if place < len(node.inputs) else None
-    if value is None or value.const_value is None:
-        return None
-    return [int(number) for number in np.asarray(value.const_value.numpy()).reshape(-1)]
+    tensor = None if value is None else _constant(value)
+    return None if tensor is None else [int(number) for number in np.asarray(tensor.numpy()).reshape(-1)]
