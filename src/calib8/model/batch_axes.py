@@ -30,9 +30,9 @@ STAYING: Final = KEEPING.union(
 )
 """Ops whose first output has the axes of their first input."""
 
-POOLS: Final = frozenset({"AveragePool", "MaxPool", "LpPool"})
+POOLS: Final = frozenset(name for name, op in TABLE.items() if op.family == "pool")
 
-ARITHMETIC: Final = frozenset({"Add", "Sub", "Mul", "Div"})
+ARITHMETIC: Final = frozenset(name for name, op in TABLE.items() if op.family == "arithmetic")
 
 BATCH_PLACES: Final[Mapping[int, int]] = {0: 1, 4: 0, 5: 1, 6: 1}
 """Place of an input of a recurrent layer → its axis of samples: sequence, lengths, first h and c."""
@@ -90,7 +90,7 @@ def _behind(node: ir.Node, place: int, axes: Axes) -> Axes | None:
     """The axes of what a node yields; None where they are not known."""
     op = node.op_type
     if op in ARITHMETIC:
-        return _of_two(node.inputs[1 - place], axes)
+        return _of_several([one for at, one in enumerate(node.inputs) if at != place], axes)
     if op == "Concat":
         return _without(axes, _axis(node))
     if op == "Gather":
@@ -117,10 +117,10 @@ def _axis(node: ir.Node) -> int:
     return 0 if named is None else named.as_int()
 
 
-def _of_two(other: ir.Value | None, axes: Axes) -> Axes | None:
-    """Those of the tensor with more axes, which are the last ones of the result."""
-    rank = 0 if other is None or other.shape is None else len(other.shape)
-    return axes if rank <= len(axes) else None
+def _of_several(others: Sequence[ir.Value | None], axes: Axes) -> Axes | None:
+    """Those of the tensor with most axes, which are the last ones of the result."""
+    ranks = [len(other.shape) for other in others if other is not None and other.shape is not None]
+    return axes if max(ranks, default=0) <= len(axes) else None
 
 
 def _without(axes: Axes, one: int) -> Axes:
