@@ -54,6 +54,14 @@ def test_zero_points_out_of_range_are_refused(
         InferenceSession(with_fields(compile_program(EXAMPLES[name, "onnx"]), opcode, changes))
 
 
+def test_channels_whose_product_overflows_are_refused() -> None:
+    """A signed product beyond 64 bits is undefined in C++."""
+    plan = compile_program(EXAMPLES["DepthwiseConv", "onnx"])
+    for changes in ({"input.channels": (1 << 63) - 1, "multiplier": 2}, {"input.channels": -1}):
+        with pytest.raises(ModelError, match="absurd channels"):
+            InferenceSession(with_fields(plan, "depthwise", changes))
+
+
 @pytest.mark.parametrize("opcode", ["resize_linear", "resize_to_float"])
 @pytest.mark.parametrize(
     ("changes", "told"),

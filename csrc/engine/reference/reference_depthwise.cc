@@ -19,11 +19,12 @@ void reference_depthwise(const Depthwise& step, const Memory& memory, Part part)
     const uint8_t* input = memory.data<uint8_t>(step.input) +
                            step.input.at(image, row * step.row_step, column * step.column_step);
     for (int64_t channel = 0; channel < out.channels; ++channel) {
-      int32_t acc = bias[channel];
+      auto sum = static_cast<uint32_t>(bias[channel]);  // wraps without harm, as in vectors
       for (int64_t t = 0; t < step.taps; ++t) {
         const int32_t code = input[taps[t] + channel / step.multiplier];
-        acc += code * weights[t * step.padded_outputs + channel];
+        sum += static_cast<uint32_t>(code * weights[t * step.padded_outputs + channel]);
       }
+      const auto acc = static_cast<int32_t>(sum);
       const int64_t place = out.at(image, row, column) + channel;
       if (step.rescale.kind == Rescale::kNone) {
         memory.data<int32_t>(out)[place] = acc;

@@ -82,7 +82,9 @@ void check_layer(const Conv& step, Limits& limits, int64_t input_size, int64_t o
 }
 
 void check_layer(const Depthwise& step, Limits& limits, int64_t input_size, int64_t output_size) {
-  require(within(step.multiplier, 1, kMostGeometry) && within(step.layers, 1, 4), "absurd channels");
+  require(within(step.multiplier, 1, kMostGeometry) && within(step.layers, 1, 4) &&
+              within(step.input.channels, 1, kMostGeometry),
+          "absurd channels");
   const int64_t channels = step.output.channels;
   require(channels == step.input.channels * step.multiplier, "other channels than the input");
   require(step.padded_outputs == (channels + kBlock - 1) / kBlock * kBlock, "arrays of another length");
