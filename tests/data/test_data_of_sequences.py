@@ -106,12 +106,6 @@ def test_a_batch_that_fits_one_way_is_read_that_way() -> None:
     assert whole.shape == (5, SAMPLES, 4)
 
 
-def test_labels_of_rows_stay_with_them() -> None:
-    spec = TensorSpec("x", np.dtype(np.float32), (5, "N", 4))
-    samples = list(open_dataset([(X, np.arange(SAMPLES))], [spec], None))
-    assert [sample.label for sample in samples] == list(range(SAMPLES))
-
-
 LABELS = np.arange(SAMPLES)
 TURNED = X.transpose(1, 0, 2)
 

@@ -13,7 +13,7 @@ from calib8.program.lower import lower
 from calib8.program.reference.executor import run_program
 from small_models import onnx_model
 
-STEPS, WIDTH, UNITS = 6, 8, 12
+WIDTH, UNITS = 8, 12
 
 
 def network(front: str, back: str, shape: str, result: str) -> onnx.ModelProto:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.data.arrays import as_array, untold_cure
+from calib8.data.rearranged import sizes_fit
 from calib8.errors import DataError
 from calib8.parameters import Text, parameter
 from calib8.tensors import UNTOLD, TensorSpec, shape_text
@@ -21,7 +22,7 @@ def with_batch(value: Any, spec: TensorSpec | None, name: str, key: str) -> npt.
         return array
     given, axis = list(array.shape), spec.batch_axis
     rest = [size for place, size in enumerate(spec.shape) if place != axis]
-    return np.expand_dims(array, axis) if _fits(given, rest) else array
+    return np.expand_dims(array, axis) if sizes_fit(given, rest) else array
 
 
 def share_a_batch_axis(inputs: Sequence[TensorSpec]) -> bool:
@@ -90,10 +91,10 @@ def has_samples_first(
             raise untold(spec, array.shape, name)
         return False
     row = array.shape[1:]
-    as_rows = _fits((*row[:axis], 1, *row[axis:]), spec.shape)
+    as_rows = sizes_fit((*row[:axis], 1, *row[axis:]), spec.shape)
     if labels is not None and (labels == len(array)) != (labels == array.shape[axis]):
         return as_rows and labels == len(array)
-    if not _fits(array.shape, spec.shape):
+    if not sizes_fit(array.shape, spec.shape):
         return as_rows
     if as_rows and array.shape[axis] != 1:
         problem = (
@@ -120,9 +121,3 @@ def untold(spec: TensorSpec, shape: Sequence[int], name: str) -> DataError:
     """
     problem = f"has {shape_text(shape)} for the input '{spec}', and which axis counts samples is not known"
     return DataError(name, problem, untold_cure(spec))
-
-
-def _fits(given: Sequence[int], wanted: Sequence[int | str | None]) -> bool:
-    return all(
-        size == length or not isinstance(length, int) for size, length in zip(given, wanted, strict=True)
-    )

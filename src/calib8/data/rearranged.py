@@ -5,7 +5,7 @@ N×H×W×C  ─ transpose(0, 3, 1, 2) →  N×C×H×W        C×H×W  ─ [None]
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 Shape = tuple[int, ...]
 Wanted = tuple[int | str | None, ...]
@@ -26,7 +26,7 @@ def rearrangement(given: Shape, wanted: Wanted | None, *, stacked: bool = False,
         return _with_samples_first(given, wanted, stacked, batch_axis)
     for code, shape, samples in _candidates(given, len(wanted), stacked):
         start = 1 if samples else 0
-        if len(shape) == len(wanted) and _fits(shape[start:], wanted[start:]):
+        if len(shape) == len(wanted) and sizes_fit(shape[start:], wanted[start:]):
             return code
     return ""
 
@@ -35,15 +35,15 @@ def _with_samples_first(given: Shape, wanted: Wanted, stacked: bool, axis: int) 
     """Where samples are not axis 0 of the input: that axis added or moved, for rows or for a batch."""
     missing = f"[{':, ' * axis}None]"
     if len(given) == len(wanted) - 1:
-        return missing if _fits((*given[:axis], 1, *given[axis:]), wanted) else ""
+        return missing if sizes_fit((*given[:axis], 1, *given[axis:]), wanted) else ""
     if len(given) != len(wanted):
         return ""
     order = (axis, *(place for place in range(len(given)) if place != axis))
     if stacked:  # a batch with the axes of the model, where axis 0 should count samples
-        return f".transpose({', '.join(map(str, order))})" if _fits(given, wanted) else ""
+        return f".transpose({', '.join(map(str, order))})" if sizes_fit(given, wanted) else ""
     turned = (*given[1 : axis + 1], given[0], *given[axis + 1 :])
     back = (*range(1, axis + 1), 0, *range(axis + 1, len(given)))
-    return f".transpose({', '.join(map(str, back))})" if _fits(turned, wanted) else ""
+    return f".transpose({', '.join(map(str, back))})" if sizes_fit(turned, wanted) else ""
 
 
 def _candidates(given: Shape, rank: int, stacked: bool) -> Iterator[tuple[str, Shape, bool]]:
@@ -67,7 +67,8 @@ def _candidates(given: Shape, rank: int, stacked: bool) -> Iterator[tuple[str, S
         yield "[None, ..., None]", (1, *given, 1), False
 
 
-def _fits(shape: Shape, wanted: Wanted) -> bool:
+def sizes_fit(shape: Sequence[int], wanted: Sequence[int | str | None]) -> bool:
+    """Whether sizes are those of as many axes, of which names and None stand for any size."""
     return all(
         not isinstance(length, int) or size == length for size, length in zip(shape, wanted, strict=True)
     )
