@@ -2,10 +2,12 @@
 // behind which systems differ; platform_posix.cc and platform_windows.cc stand behind it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 
 #if defined(_WIN32)
 #define CALIB8_EXPORT __declspec(dllexport)
@@ -31,6 +33,17 @@ int usable_processors();
 
 // Keeps the calling thread on one of the processors that it may run on; nothing where that cannot be had.
 void pin_to_processor(int index);
+
+// Processors, a bit each; none where there is nothing to be done.
+using Processors = std::array<uint64_t, 16>;
+
+// Keeps another thread off the processor of the caller, where it may use others. Returns those that it could
+// use before. For a sleeping thread that is to run at once: some systems, virtual machines above all, take a
+// processor without work for a busy one, and let who is woken wait beside who woke it.
+Processors keep_off_mine(std::thread& thread);
+
+// Lets the calling thread use these processors.
+void use_processors(const Processors& processors);
 
 // Calls `in_child` in every forked child; where there are no forks, never.
 void on_fork(void (*in_child)());

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <system_error>
 #include <thread>
 
@@ -78,6 +79,37 @@ void pin_to_processor([[maybe_unused]] int index) {
   (void)pthread_setaffinity_np(pthread_self(), sizeof one, &one);
 #endif
 }
+
+#if defined(__linux__)
+
+static_assert(sizeof(cpu_set_t) == sizeof(Processors));
+
+Processors keep_off_mine(std::thread& thread) {
+  cpu_set_t allowed;
+  const int mine = sched_getcpu();
+  if (mine < 0 || mine >= CPU_SETSIZE) return {};
+  if (pthread_getaffinity_np(thread.native_handle(), sizeof allowed, &allowed) != 0) return {};
+  Processors before;
+  std::memcpy(&before, &allowed, sizeof before);
+  CPU_CLR(mine, &allowed);
+  if (CPU_COUNT(&allowed) == 0) return {};
+  if (pthread_setaffinity_np(thread.native_handle(), sizeof allowed, &allowed) != 0) return {};
+  return before;
+}
+
+void use_processors(const Processors& processors) {
+  cpu_set_t allowed;
+  std::memcpy(&allowed, &processors, sizeof allowed);
+  if (CPU_COUNT(&allowed) > 0) (void)pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
+}
+
+#else
+
+Processors keep_off_mine(std::thread&) { return {}; }
+
+void use_processors(const Processors&) {}
+
+#endif
 
 void on_fork(void (*in_child)()) { (void)pthread_atfork(nullptr, nullptr, in_child); }
 

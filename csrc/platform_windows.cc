@@ -68,6 +68,10 @@ void pin_to_processor(int index) {
   (void)SetThreadAffinityMask(GetCurrentThread(), left & (~left + 1));
 }
 
+Processors keep_off_mine(std::thread&) { return {}; }
+
+void use_processors(const Processors&) {}
+
 void on_fork(void (*)()) {}
 
 MappedFile map_file(const char* path) {

@@ -35,10 +35,11 @@ void pause() {
 // The workers and what they share with their caller.
 class SpinPool::Crew {
  public:
-  Crew(int threads, bool pin) : claims_(static_cast<size_t>(threads)) {
+  Crew(int threads, bool pin)
+      : claims_(static_cast<size_t>(threads)), places_(static_cast<size_t>(threads)), pin_(pin) {
     try {
       for (int part = 1; part < threads; ++part) {
-        workers_.emplace_back([this, part, pin] { wait_for_work(part, pin); });
+        workers_.emplace_back([this, part] { wait_for_work(part); });
       }
     } catch (...) {
       stop();
@@ -65,15 +66,33 @@ class SpinPool::Crew {
   }
 
  private:
+  // Where a worker sleeps; under the lock.
+  struct Place {
+    bool asleep = false;
+    bool held = false;            // off the processor of who wakes it
+    platform::Processors before;  // that it could use before
+  };
+
   // A worker counts itself as a sleeper before it looks at the generation for the last time, the caller
   // raises the generation before it looks for sleepers: one of them sees the other.
   uint64_t announce() {
     const uint64_t generation = generation_.fetch_add(1) + 1;
     if (sleepers_.load() > 0) {
       const std::lock_guard<std::mutex> lock(sleep_);
+      if (!pin_ && !stop_.load()) send_sleepers_elsewhere();
       wake_.notify_all();
     }
     return generation;
+  }
+
+  // Under the lock: who sleeps shall not wake on the processor of this caller.
+  void send_sleepers_elsewhere() {
+    for (size_t worker = 0; worker < workers_.size(); ++worker) {
+      Place& place = places_[worker + 1];
+      if (!place.asleep || place.held) continue;  // it has not woken since it was sent before
+      place.before = platform::keep_off_mine(workers_[worker]);
+      place.held = true;
+    }
   }
 
   // A worker that comes late finds its share claimed for this generation, or for a later one.
@@ -92,16 +111,16 @@ class SpinPool::Crew {
     workers_.clear();
   }
 
-  void wait_for_work(int part, bool pin) {
-    if (pin) platform::pin_to_processor(part);
+  void wait_for_work(int part) {
+    if (pin_) platform::pin_to_processor(part);
     for (uint64_t seen = 0; !stop_.load();) {
-      seen = wait_beyond(seen);
+      seen = wait_beyond(seen, places_[static_cast<size_t>(part)]);
       if (!stop_.load()) run_if_free(part, seen);
     }
   }
 
   // The generation that is not `seen` any more.
-  uint64_t wait_beyond(uint64_t seen) {
+  uint64_t wait_beyond(uint64_t seen, Place& place) {
     const auto start = Clock::now();
     for (int spins = 1;; ++spins) {
       const uint64_t generation = generation_.load(std::memory_order_acquire);
@@ -109,11 +128,22 @@ class SpinPool::Crew {
       pause();
       if (spins % kSpinsPerYield == 0) std::this_thread::yield();
       if (spins % kSpinsPerLook != 0 || Clock::now() - start < kSpin) continue;
-      std::unique_lock<std::mutex> lock(sleep_);
-      sleepers_.fetch_add(1);
-      wake_.wait(lock, [this, seen] { return generation_.load() != seen; });
-      sleepers_.fetch_sub(1);
+      sleep(seen, place);
     }
+  }
+
+  void sleep(uint64_t seen, Place& place) {
+    std::unique_lock<std::mutex> lock(sleep_);
+    sleepers_.fetch_add(1);
+    place.asleep = true;
+    wake_.wait(lock, [this, seen] { return generation_.load() != seen; });
+    place.asleep = false;
+    sleepers_.fetch_sub(1);
+    if (!place.held) return;
+    place.held = false;
+    const platform::Processors before = place.before;
+    lock.unlock();
+    platform::use_processors(before);
   }
 
   struct alignas(64) Claim {
@@ -121,6 +151,8 @@ class SpinPool::Crew {
   };
 
   std::vector<Claim> claims_;  // by part: the last generation in which somebody took it
+  std::vector<Place> places_;  // by part
+  const bool pin_;
   alignas(64) std::atomic<uint64_t> generation_{0};
   alignas(64) std::atomic<int> unfinished_{0};
   alignas(64) std::atomic<int> sleepers_{0};

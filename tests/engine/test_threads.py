@@ -182,6 +182,26 @@ def test_pinned_threads_stay_on_a_processor(pin: bool) -> None:
     assert session.plan.rows, "the session and its threads are still there"
 
 
+def sleeps(task: Path) -> bool:
+    return (task / "stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
+def test_threads_that_woke_may_use_all_processors() -> None:
+    known, program = set(TASKS.iterdir()), heavy()
+    session, fed = InferenceSession(program, threads=3), random_feeds(program, np.random.default_rng(0))
+    expected, usable = run_program(program, fed), processors(TASKS / str(os.getpid()))
+    for _ in range(5):  # the first run makes the workers, the others wake them
+        results = session.run(None, fed)
+        assert all(np.array_equal(one, other) for one, other in zip(results, expected, strict=True))
+        workers = set(TASKS.iterdir()) - known
+        assert len(workers) == 2
+        for _ in range(6000):
+            if all(sleeps(worker) and processors(worker) == usable for worker in workers):
+                break
+            time.sleep(0.01)
+        assert [processors(worker) for worker in workers] == [usable, usable]
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_runs_alone() -> None:
     """The threads of the pool stay with the parent."""
