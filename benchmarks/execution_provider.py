@@ -41,7 +41,7 @@ IMAGES: Final = 16
 COMPARED: Final = 4
 WORKERS: Final = 8
 PAUSE: Final = 0.08
-"""Seconds in which threads that wait for work by spinning give up: those of ONNX Runtime spin for tens of ms."""
+"""Seconds in which threads stop to spin: those of ONNX Runtime wait for work so for tens of ms."""
 
 Feeds = dict[str, "np.ndarray[Any, np.dtype[Any]]"]
 Run = Callable[[Feeds], Sequence["np.ndarray[Any, np.dtype[Any]]"]]

@@ -29,6 +29,7 @@ from calib8.ops.groups import WEIGHTED_OPS
 from calib8.outcomes import Calibration, Quantization
 from calib8.parameters import parameter
 from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
+from calib8.passes.converter_names import CONVERTER_NAMES
 from calib8.passes.place import coded_products
 from calib8.passes.prepare import PreparedModel
 from calib8.passes.stored_statistics import BATCH_NORMS, statistics_text
@@ -147,6 +148,8 @@ def int8_model(
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
     float_layers -= {node.name or "" for node in coded_products(final.model, scheme, result.keep_float)}
     entries["keep_float"] = json.dumps(sorted((result.keep_float | float_layers) - final.floats))
+    if scheme.name == "tengine":
+        entries[CONVERTER_NAMES] = json.dumps(dict(prepared.converter_names))
     if start.spots:
         entries["spots"] = json.dumps(sorted(start.spots))
     if done is not None:

@@ -11,8 +11,9 @@ from onnx import parser
 
 import calib8
 from calib8.formats.convert import convert_table
-from calib8.formats.tengine_names import converter_names, with_converter_names, with_own_names
+from calib8.formats.tengine_names import with_converter_names, with_own_names
 from calib8.model.load import load_model
+from calib8.passes.converter_names import converter_names
 from calib8.table import CalibrationTable, Range, TableEntry
 
 

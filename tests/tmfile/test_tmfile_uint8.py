@@ -62,16 +62,28 @@ def test_activations_have_the_codes_of_the_table_and_hand_them_back() -> None:
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_weights_on_one_side_of_zero(sign: int) -> None:
-    """The tool's zero point is below 0 or above 255 there."""
-    net = Net()
-    w = net.const("w", sign * np.float32([[1, 1.5, 2]]))
-    net.add(Tensor("y", (1, 1)), "FullyConnected", (net.input("x", (1, 3)), w), num_output=1)
-    made = in_uint8(net.graph(), {"x": (1.0, 0), "y": (1.0, 0)}).graph.tensors[w]
+    """The zero point is below 0 or above 255 there, as the tool's is."""
+    weights = sign * np.float32([[1, 1.5, 2]])
+    made = _of_layer(weights)
     scale, point = made.quantization.scales[0], made.quantization.zero_points[0]
-    assert 0 <= point <= 255
-    np.testing.assert_allclose(
-        (made.data.astype(int) - point) * scale, sign * np.float32([[1, 1.5, 2]]), atol=scale * 1.01
-    )
+    assert scale == np.float32(np.float32(1) / np.float32(255))
+    assert (point < 0) == (sign > 0) and not 0 <= point <= 255
+    np.testing.assert_allclose((made.data.astype(int) - point) * scale, weights, atol=scale * 1.01)
+
+
+@pytest.mark.parametrize("value", [0.5, -3.0])
+def test_weights_that_are_all_one_number(value: float) -> None:
+    """Their own range is empty, and gives the tool a division by 0."""
+    made = _of_layer(np.full((1, 3), value, np.float32))
+    scale, point = made.quantization.scales[0], made.quantization.zero_points[0]
+    np.testing.assert_allclose((made.data.astype(int) - point) * scale, value, rtol=1e-6)
+
+
+def _of_layer(weights: np.ndarray) -> Tensor:
+    net = Net()
+    w = net.const("w", weights)
+    net.add(Tensor("y", (1, 1)), "FullyConnected", (net.input("x", (1, 3)), w), num_output=1)
+    return in_uint8(net.graph(), {"x": (1.0, 0), "y": (1.0, 0)}).graph.tensors[w]
 
 
 def test_weights_of_zeros() -> None:

@@ -16,10 +16,10 @@ from calib8.delivery.exporting import export
 from calib8.errors import UnsupportedModelError
 from calib8.exporting.tmfile.operators import TRANSLATE
 from calib8.exporting.tmfile.quantized import WITHOUT_INT8, float_graph
-from calib8.formats.tengine_names import converter_names
 from calib8.model.from_tmfile.translate import float_model
 from calib8.model.load import load_model
 from calib8.model.save import save_model
+from calib8.passes.converter_names import converter_names
 from calib8.program.lower_tmfile.operators import LOWER
 from calib8.tmfile.graph import CONST, Graph, Tensor
 from calib8.tmfile.kinds import LAYERS

@@ -11,13 +11,13 @@ import onnx_ir as ir
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.files import checked_path
-from calib8.formats.tengine_names import converter_names
 from calib8.model.fix_inputs import Fixed, with_fixed
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
 from calib8.parameters import parameter
 from calib8.passes.channel_factors import CHANNEL_FACTORS, ChannelFactors, parse_factors
+from calib8.passes.converter_names import converter_names
 from calib8.passes.stored_statistics import BATCH_NORMS, put_statistics
 from calib8.program.magic import is_program_file
 from calib8.quantization.qdq import (

@@ -46,7 +46,7 @@ def named_graph(path: str, names: Mapping[str, str]) -> Graph:
 
     Args:
         path: of the file.
-        names: tensor of the float model → what Tengine's converter calls it, see ``formats.tengine_names``;
+        names: tensor of the float model → what Tengine's converter calls it, see ``passes.converter_names``;
             a tensor that is called so gets the float model's name, if the file has no tensor of that name.
 
     Raises:

@@ -166,10 +166,11 @@ def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
     terminal.say(f"{found.parameters:,} parameters, {_macs(found.macs)} multiply-accumulates per sample")
     terminal.say("ops: " + ", ".join(f"{number} {op}" for op, number in found.ops.items()))
     from calib8.passes.channel_factors import CHANNEL_FACTORS
+    from calib8.passes.converter_names import CONVERTER_NAMES
     from calib8.passes.stored_statistics import BATCH_NORMS
 
     for key, value in found.metadata.items():
-        if key not in (CHANNEL_FACTORS, BATCH_NORMS):  # numbers per channel, for compare
+        if key not in (CHANNEL_FACTORS, BATCH_NORMS, CONVERTER_NAMES):  # for compare and export
             terminal.say(f"{key}: {value}")
     if found.layers:
         terminal.show(_layer_table(found))

@@ -253,8 +253,9 @@ def _quantized(
 def _side_files(source: Path, result: Quantization, table_file: Path | None) -> dict[Path, str]:
     """Path → content; tensors as Tengine's converter calls those of the model ``source``."""
     from calib8.formats import tengine
-    from calib8.formats.tengine_names import converter_names, with_converter_names
+    from calib8.formats.tengine_names import with_converter_names
     from calib8.model.load import load_model
+    from calib8.passes.converter_names import converter_names
 
     done = None if result.repaired is None else result.repaired.candidate
     model = result.prepared.model if done is None else done.model

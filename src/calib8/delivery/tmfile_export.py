@@ -14,10 +14,10 @@ from calib8.calibration.source import prepare_for_table
 from calib8.data.reading import Reading
 from calib8.errors import NoFormError, UnsupportedModelError
 from calib8.exporting.tmfile.quantized import Shapes, float_graph, int8_graph, without_kernels
-from calib8.formats.tengine_names import converter_names
 from calib8.model.fix_inputs import with_fixed
 from calib8.model.from_tmfile.translate import float_model
 from calib8.model.load import load_model
+from calib8.passes.converter_names import converter_names
 from calib8.quantization.qdq import holds_codes
 from calib8.session.stored_preprocess import stored_preprocess
 from calib8.tmfile.graph import CONST, INPUT, Graph

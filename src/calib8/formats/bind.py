@@ -22,7 +22,7 @@ from calib8.errors import TableError
 from calib8.formats.ncnn import layer_inputs
 from calib8.formats.table_file import TableFile, entry_without_statistics, is_symmetric, listed
 from calib8.formats.tengine import TYPES as TENGINE_FORMATS
-from calib8.formats.tengine_names import converter_names, with_own_names
+from calib8.formats.tengine_names import with_own_names
 from calib8.model.graph import (
     activation_inputs,
     float_attribute,
@@ -34,6 +34,7 @@ from calib8.model.graph import (
 from calib8.ops.groups import CLAMPS, FROM_ZERO, MOVE_OPS, POOL_OPS, SAME_VALUES, WEIGHTED_OPS
 from calib8.ops.questions import pads
 from calib8.parameters import parameter
+from calib8.passes.converter_names import converter_names
 from calib8.passes.place import Placement, calibration_tensors, clip_limits, place
 from calib8.passes.resolve_ranges import FIXED_LIMITS, overshoots
 from calib8.scheme import QuantScheme

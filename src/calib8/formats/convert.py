@@ -17,10 +17,11 @@ from calib8.formats.difference import losses
 from calib8.formats.table_file import TableFile
 from calib8.formats.tables import FORMATS, read_table, table_format, table_text, write_text
 from calib8.formats.tengine import TYPES as TENGINE_FORMATS
-from calib8.formats.tengine_names import converter_names, with_converter_names, with_own_names
+from calib8.formats.tengine_names import with_converter_names, with_own_names
 from calib8.model.load import ModelSource
 from calib8.notebook import in_notebook, notes
 from calib8.parameters import escaped, parameter
+from calib8.passes.converter_names import converter_names
 from calib8.requests import checks_types
 from calib8.table import CalibrationTable, range_grid
 

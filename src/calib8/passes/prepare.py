@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays, as_written, open_session
 from calib8.parameters import nearest, parameter
 from calib8.passes.branches import decided
+from calib8.passes.converter_names import converter_names
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.fold_rows import fold_behind_bias, fold_behind_reshape
 from calib8.passes.fold_sums import fold_behind_sum
@@ -99,6 +100,7 @@ class PreparedModel:
             ``calib8.passes.node_names``.
         sample: what it was compared on, one array per input.
         made_up: nobody gave the values of the sample.
+        converter_names: what Tengine's converter calls tensors, see ``calib8.passes.converter_names``.
     """
 
     model: ir.Model
@@ -108,6 +110,7 @@ class PreparedModel:
     names: Mapping[str, str]
     sample: Arrays
     made_up: bool = False
+    converter_names: Mapping[str, str] = field(default_factory=dict)
 
     def nodes_called(self, names: Iterable[str]) -> frozenset[str]:
         """Names in the graph of the nodes that the user calls so.
@@ -159,7 +162,7 @@ def prepare(original: ir.Model, sample: Arrays, *, made_up: bool = False) -> Pre
         )
     kept = {name: np.array(array) for name, array in sample.items()}  # no views that keep all data in memory
     names = node_names(original, model)
-    return PreparedModel(model, rewrites, absolute, relative, names, kept, made_up)
+    return PreparedModel(model, rewrites, absolute, relative, names, kept, made_up, converter_names(original))
 
 
 def _expected(original: ir.Model, sample: Arrays) -> Outputs:

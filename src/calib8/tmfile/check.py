@@ -68,7 +68,7 @@ def _scale_problem(tensor: Tensor) -> str | None:
     if bad.size:
         return f"the scale {bad[0]}; scales are finite and not below 0"
     if tensor.dtype in CODES:
-        if scales.size > 1 and tensor.shape[:1] != (scales.size,):
+        if scales.size > 1 and (not tensor.shape or quantization.of_rows(tensor.shape[0]) is None):
             return f"{scales.size} scales, and the shape {list(tensor.shape)}"
         limits = np.iinfo(np.int32 if _may_lie_apart(tensor) else tensor.dtype)
         outside = points[(points < limits.min) | (points > limits.max)]

@@ -41,6 +41,16 @@ class Quantization:
     scales: npt.NDArray[np.float32]
     zero_points: npt.NDArray[np.int32]
 
+    def of_rows(self, rows: int) -> npt.NDArray[np.float32] | None:
+        """A scale per index of axis 0, [rows]; None where there is another number of scales.
+
+        A single row may have its scale twice: Tengine's kernels read a list of scales, which its loader makes
+        of two and more.
+        """
+        if rows == 1 and self.scales.size == 2 and self.scales[0] == self.scales[1]:
+            return self.scales[:1]
+        return self.scales if self.scales.size == rows else None
+
 
 @dataclass(frozen=True, eq=False)
 class Tensor:

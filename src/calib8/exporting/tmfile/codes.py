@@ -10,7 +10,8 @@ Before that some operators hand their scale back (``hand_back``). What differs f
 an Eltwise adds or multiplies are int8 codes with a scale, where the tool leaves floats that its runtime takes
 for codes; weights of a Deconvolution have one scale per index of axis 0, which is an input channel, and the
 tool leaves the codes of the bias, and of some of its scales, what was in memory; here they are those of the
-first output channels. A bias that layers share becomes one for each (``unshared``).
+first output channels. Weights of one row have their scale twice (``_of_rows``). A bias that layers
+share becomes one for each (``unshared``).
 Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
 """
 
@@ -168,6 +169,15 @@ def _of(*scales: np.float32) -> Quantization:
     return Quantization(np.asarray(scales, np.float32), np.zeros(len(scales), np.int32))
 
 
+def _of_rows(steps: Single) -> Quantization:
+    """The scales of the rows of weights; a single one stands twice.
+
+    Tengine's loader makes the list that its kernels read of two entries and more, and ends with a fault where
+    it made none.
+    """
+    return _of(*steps, *(steps if len(steps) == 1 else ()))
+
+
 def without_codes(tensor: Tensor) -> Tensor:
     """With a scale of 0, which the tool gives all that it leaves as it is."""
     return replace(tensor, quantization=_of(np.float32(0)))
@@ -186,7 +196,7 @@ def _layer(graph: Graph, node: Node, tensors: list[Tensor], known: Known, name: 
         steps = np.abs(rows).max(axis=1, initial=0.0).astype(np.float32) / LARGEST
     codes = np.clip(nearest(rows, steps[:, None]), -LARGEST, LARGEST).astype(np.int8)
     tensors[node.inputs[1]] = replace(
-        weight, dtype="int8", data=codes.reshape(data.shape), quantization=_of(*steps)
+        weight, dtype="int8", data=codes.reshape(data.shape), quantization=_of_rows(steps)
     )
     assert x.quantization is not None
     bias_steps = steps * x.quantization.scales[0]

@@ -6,9 +6,9 @@
     biases         s = s_w · s_x; code likewise, in int32, without zero point
     PReLU slopes   float16
 
-Before that some operators hand scale and zero point back (``hand_back``). What differs from the tool: weights
-that lie on one side of 0 have a range with 0, where the tool's zero point is no uint8; and weights of zeros
-have codes of zeros.
+Before that some operators hand scale and zero point back (``hand_back``). The zero point of weights that lie
+on one side of 0 is no uint8, as there. What differs from the tool: weights that are all one number have a range
+with 0, and those of zeros codes of zeros, where the tool divides by 0.
 Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
 """
 
@@ -25,6 +25,7 @@ from calib8.exporting.tmfile.codes import (
     MADE_BY_TENGINE,
     Coded,
     CodedLayer,
+    Single,
     floats_of,
     halve,
     refuse_missing,
@@ -38,7 +39,10 @@ from calib8.tmfile.kinds import LAYERS, kind
 
 LARGEST: Final = 255
 
-Code = tuple[float, int]
+MOST_POINT: Final = 2.0**31
+"""Zero points of weights lie below it."""
+
+Code = tuple[float | np.float32, int]
 """Scale and zero point."""
 
 
@@ -74,13 +78,22 @@ def _of(scale: float | np.float32, zero_point: int) -> Quantization:
     return Quantization(np.asarray([scale], np.float32), np.asarray([zero_point], np.int32))
 
 
+def _weight_code(data: Single) -> Code:
+    """Scale and zero point of weights: of their own range, or of that with 0 where it is too narrow."""
+    low, high = data.min(initial=np.inf), data.max(initial=-np.inf)
+    step = np.float32((high - low) / np.float32(LARGEST))
+    if step > 0 and abs(float(low) / float(step)) < MOST_POINT:
+        return step, int(-low / step)
+    low, high = min(low, np.float32(0)), max(high, np.float32(0))
+    step = np.float32((high - low) / np.float32(LARGEST))
+    return step, int(-low / step) if step else 0
+
+
 def _layer(graph: Graph, node: Node, tensors: list[Tensor], name: str) -> CodedLayer:
     """Puts weights and bias of a layer into codes."""
     x, weight = tensors[node.inputs[0]], graph.tensors[node.inputs[1]]
     data = floats_of(weight, name)
-    low, high = min(data.min(initial=0), np.float32(0)), max(data.max(initial=0), np.float32(0))
-    step = np.float32((high - low) / np.float32(LARGEST))
-    point = int(-low / step) if step else 0
+    step, point = _weight_code(data)
     shifted = data / (step or np.float32(1)) + np.float32(point)
     whole = np.clip(np.sign(shifted) * rounded(np.abs(shifted)), 0, LARGEST).astype(np.uint8)
     tensors[node.inputs[1]] = replace(weight, dtype="uint8", data=whole, quantization=_of(step, point))

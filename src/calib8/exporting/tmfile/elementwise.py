@@ -28,16 +28,35 @@ LARGEST: Final = float(np.finfo(np.float32).max)
 AXES: Final = (3, 4)
 """Of tensors that an Eltwise takes."""
 
+NEGATIVE: Final = 1
+"""Type of a Unary."""
+
 
 def same(op: str) -> Translate:
     """An operator without options, of all inputs, which have one shape."""
 
     def add(net: Net, node: ir.Node) -> None:
-        if len({net.shape(value) for value in (*node.inputs, node.outputs[0])}) != 1:
-            raise NoFormError("its inputs differ in shape")
+        _check_same(net, node)
         net.write(node, op, [net.read(value) for value in node.inputs])
 
     return add
+
+
+def smallest(net: Net, node: ir.Node) -> None:
+    """min(a, b, …) = −max(−a, −b, …): files with Tengine's own operator for it are not loaded there."""
+    _check_same(net, node)
+    title = node.outputs[0].name
+    negated = [
+        net.emit(f"{title}/negated", net.shape(value), "Unary", [net.read(value)], type=NEGATIVE)
+        for value in node.inputs
+    ]
+    largest = net.emit(f"{title}/largest", net.shape(node.outputs[0]), "Maximum", negated)
+    net.write(node, "Unary", [largest], type=NEGATIVE)
+
+
+def _check_same(net: Net, node: ir.Node) -> None:
+    if len({net.shape(value) for value in (*node.inputs, node.outputs[0])}) != 1:
+        raise NoFormError("its inputs differ in shape")
 
 
 def unary(kind: int) -> Translate:
@@ -121,8 +140,7 @@ def hard_swish(net: Net, node: ir.Node) -> None:
 
 def summed(net: Net, node: ir.Node) -> None:
     """The sum of tensors of one shape."""
-    if len({net.shape(value) for value in (*node.inputs, node.outputs[0])}) != 1:
-        raise NoFormError("its inputs differ in shape")
+    _check_same(net, node)
     net.write(node, "AddN", [net.read(value) for value in node.inputs], axis=0)
 
 

@@ -10,14 +10,12 @@ import onnx_ir as ir
 from calib8.errors import NoFormError
 from calib8.exporting.tmfile.elementwise import gone
 from calib8.exporting.tmfile.images import MAX, pool_options
-from calib8.exporting.tmfile.net import MOST_AXES, Net
+from calib8.exporting.tmfile.net import MOST_AXES, Net, split_options
 from calib8.model.graph import input_at, int_attribute, ints_attribute, reduced_axes
 from calib8.tmfile.graph import Option
 
 UNUSED: Final = -2
 """Stands for an axis that a Reduction does not name."""
-
-PAD_MODES: Final[Mapping[str, int]] = {"constant": 0, "edge": 1, "reflect": 2}
 
 LONGEST: Final = 2**31 - 1
 
@@ -129,41 +127,8 @@ def split(net: Net, node: ir.Node) -> None:
         raise NoFormError(f"it cuts a tensor of {len(shape)} axes")
     if not all(value.name and (value.uses() or value.is_graph_output()) for value in node.outputs):
         raise NoFormError("a part of it is not read")
-    sizes = tuple(net.shape(value)[axis] for value in node.outputs)
-    options: dict[str, Option] = {
-        "axis": axis, "split_dim": len(sizes), "is_caffe": False, "is_onnx": True, "split_sizes": sizes,
-    }  # fmt: skip
-    net.write(node, "Split", [net.read(node.inputs[0])], **options)
-
-
-def pad(net: Net, node: ir.Node) -> None:
-    """Pixels around an image."""
-    net.image(node.inputs[0])
-    mode = node.attributes["mode"].as_string() if "mode" in node.attributes else "constant"
-    if mode not in PAD_MODES or input_at(node, 3) is not None:
-        raise NoFormError(f"its mode '{mode}' or its axes are unknown")
-    sizes, value = [int(size) for size in net.array(node.inputs[1])], input_at(node, 2)
-    if min(sizes) < 0:
-        raise NoFormError("it cuts pixels off")
-    fill = 0.0 if value is None else float(net.array(value).reshape(-1)[0])
-    if mode == "constant" and fill == 0.0 and not any(sizes[:1] + sizes[2:5] + sizes[6:]):
-        _more_channels(net, node, sizes[1], sizes[5])
-        return
-    options: dict[str, Option] = {
-        f"{axis}_{side}": sizes[number + 4 * side] for number, axis in enumerate("nchw") for side in (0, 1)
-    }
-    net.write(node, "Pad", [net.read(node.inputs[0])], **options, mode=PAD_MODES[mode], value=fill)
-
-
-def _more_channels(net: Net, node: ir.Node, before: int, behind: int) -> None:
-    """Channels of zeros as a Concat, for which Tengine has an int8 kernel; it has none that pads."""
-    batch, _, rows, columns = net.image(node.inputs[0])
-    inputs = [net.read(node.inputs[0])]
-    for many, place in ((before, 0), (behind, len(inputs) + (before > 0))):
-        if many:
-            zeros = net.new_const(f"{node.outputs[0].name}/zeros", (batch, many, rows, columns))
-            inputs.insert(place, zeros)
-    net.write(node, "Concat", inputs, axis=1)
+    sizes = [net.shape(value)[axis] for value in node.outputs]
+    net.write(node, "Split", [net.read(node.inputs[0])], **split_options(axis, sizes))
 
 
 def reduction(kind: int) -> Callable[[Net, ir.Node], None]:

@@ -3,7 +3,8 @@
     constants, in the order of the model | inputs | nodes, in the order of the model
 
 as Tengine's converter puts them. What a node computes together with the one before it, such as the Relu
-behind a Conv, has the name of the first, as there.
+behind a Conv, has the name of the first, as there; what the converter would leave apart has that of the last,
+which tables know for sure.
 """
 
 from __future__ import annotations
@@ -60,13 +61,18 @@ class Net:
 
     Attributes:
         graph: the ONNX graph: constants are initializers, shapes are known.
-        names: value → name that its tensor gets in place of its own.
+        names: value → name that its tensor gets in place of its own; None where only the model after its
+            preparation is known, whose first names are taken for the converter's.
         coded: names of values that are rounded, so that no node may be computed together with the next.
         done: nodes that were computed together with earlier ones.
     """
 
     def __init__(
-        self, graph: ir.Graph, names: Mapping[str, str], coded: Collection[str], order: Sequence[str]
+        self,
+        graph: ir.Graph,
+        names: Mapping[str, str] | None,
+        coded: Collection[str],
+        order: Sequence[str],
     ) -> None:
         """Starts with the inputs of ``graph``; constants come in an order, others behind."""
         self.graph, self.names, self.coded = graph, names, coded
@@ -79,7 +85,7 @@ class Net:
         self._inputs: list[str] = []
         self._stands: dict[ir.Value, str] = {}
         values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
-        self._taken = {value.name or "" for value in values} | set(names.values())
+        self._taken = {value.name or "" for value in values} | set((names or {}).values())
         for value in graph.inputs:
             self._feed(value)
 
@@ -151,32 +157,36 @@ class Net:
 
     def const(self, value: ir.Value, array: Array) -> str:
         """A constant made of an initializer, under its name where that is free."""
-        base = self.names.get(value.name or "", value.name or "")
+        base = self._named(value, value)
         array = np.ascontiguousarray(array).reshape(array.shape or (1,))
         known = self._tensors.get(base)
         if known is not None and known.data is not None and _are_equal(known.data, array):
             return base
-        name = first_free(base, self._taken)
-        self._taken.add(name)
+        name = self._free(base)
         self._tensors[name] = Tensor(name, array.shape, array.dtype.name, "const", array)
         self._constants[name] = value.name or ""
         return name
 
-    def new_const(self, base: str, shape: Sequence[int]) -> str:
-        """A constant of zeros that the model does not have; it comes behind those that it has."""
-        name = first_free(base, self._taken)
-        self._taken.add(name)
-        self._tensors[name] = Tensor(name, tuple(shape), "float32", "const", np.zeros(shape, np.float32))
+    def new_const(self, base: str, data: npt.NDArray[np.float32]) -> str:
+        """A constant that the model does not have; it comes behind those that it has."""
+        name = self._free(base)
+        self._tensors[name] = Tensor(name, data.shape, "float32", "const", data)
         self._constants[name] = name
         self._places[name] = len(self._places)
         return name
 
     def emit(self, base: str, shape: Sequence[int], op: str, inputs: Sequence[str], **options: Option) -> str:
         """A node on the way, and the tensor that it computes."""
-        name = first_free(base, self._taken)
-        self._taken.add(name)
+        name = self._free(base)
         self._add(name, op, inputs, [(name, tuple(shape))], options)
         return name
+
+    def emit_parts(self, base: str, tensor: str, axis: int, shapes: Sequence[Sequence[int]]) -> list[str]:
+        """A tensor cut along an axis on the way, and its parts."""
+        names = [self._free(base) for _ in shapes]
+        named = [(name, tuple(shape)) for name, shape in zip(names, shapes, strict=True)]
+        self._add(names[0], "Split", [tensor], named, split_options(axis, [shape[axis] for shape in shapes]))
+        return names
 
     def write(self, node: ir.Node, op: str, inputs: Sequence[str], /, **options: Option) -> None:
         """The node that computes all outputs of an ONNX node."""
@@ -192,8 +202,8 @@ class Net:
     ) -> None:
         """The node that computes all outputs of an ONNX node, or ``result`` in place of the first of them.
 
-        The sizes are those of the outputs; the name is that of the first one, as the converter has it, and
-        that of ``result`` where both nodes were one of a tmfile.
+        The sizes are those of the outputs; for the names see the head of this file. Where both nodes were one
+        of a tmfile, it is the tmfile's.
         """  # fmt: skip
         first = node.outputs[0].name
         before = result.producer() if result is not None and first == sums_of(result.name) else None
@@ -204,11 +214,22 @@ class Net:
         named = []
         for number, value in enumerate(outputs):
             last = result if result is not None and number == 0 else value
-            own = last if before is not None else value
-            name = self.names.get(last.name or "", own.name or "")
+            name = self._named(last, last if before is not None else value)
             named.append((name, self.shape(last)))
             self._stands[value] = self._stands[last] = name
         self._add(label(before or node), op, inputs, named, options)
+
+    def _free(self, base: str) -> str:
+        """A name that no other tensor has or gets."""
+        name = first_free(base, self._taken)
+        self._taken.add(name)
+        return name
+
+    def _named(self, last: ir.Value, first: ir.Value) -> str:
+        """The name of what nodes from the one that yields ``first`` to that of ``last`` compute together."""
+        if self.names is None:
+            return first.name or ""
+        return self.names.get(last.name or "", last.name or "")
 
     def follows(self, value: ir.Value, tensor: str) -> None:
         """The value is what a tensor holds already."""
@@ -260,6 +281,17 @@ class Net:
                 raise NoFormError(f"the output '{value.name}' comes from a node that gives several")
             found.append(number)
         return tuple(found)
+
+
+def split_options(axis: int, sizes: Sequence[int]) -> dict[str, Option]:
+    """Of a Split into parts of these sizes."""
+    return {
+        "axis": axis,
+        "split_dim": len(sizes),
+        "is_caffe": False,
+        "is_onnx": True,
+        "split_sizes": tuple(sizes),
+    }
 
 
 def _are_equal(one: Array, other: Array) -> bool:

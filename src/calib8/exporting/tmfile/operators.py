@@ -7,7 +7,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.exporting.tmfile import elementwise, images, layers, moves
+from calib8.exporting.tmfile import elementwise, images, layers, moves, pads
 from calib8.exporting.tmfile.net import Net
 
 Translate = Callable[[Net, ir.Node], None]
@@ -48,12 +48,12 @@ TRANSLATE: Final[Mapping[str, Translate]] = {
     "Max": elementwise.same("Maximum"),
     "MaxPool": images.windows(images.MAX),
     "Mean": elementwise.same("Mean"),
-    "Min": elementwise.same("Minimum"),
+    "Min": elementwise.smallest,
     "Mish": elementwise.same("Mish"),
     "Mul": elementwise.eltwise(0),
     "Neg": elementwise.unary(1),
     "PRelu": layers.prelu,
-    "Pad": moves.pad,
+    "Pad": pads.pad,
     "Pow": elementwise.eltwise(16),
     "Reciprocal": elementwise.same("Reciprocal"),
     "ReduceL2": moves.reduce_l2,

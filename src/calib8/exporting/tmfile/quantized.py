@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -10,7 +11,7 @@ import onnx_ir as ir
 
 from calib8.data.fit import image_shapes
 from calib8.data.preprocess import Preprocess
-from calib8.errors import Calib8Error, UnsupportedModelError
+from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
 from calib8.exporting.tmfile.codes import Coded, in_codes
 from calib8.exporting.tmfile.net import Made
 from calib8.exporting.tmfile.spread import spread_scales
@@ -21,6 +22,7 @@ from calib8.model.graph import graph_inputs
 from calib8.model.metadata import stored_entries
 from calib8.number_texts import count
 from calib8.parameters import parameter
+from calib8.passes.converter_names import CONVERTER_NAMES
 from calib8.program.lower.canonical import canonical_qdq
 from calib8.tensors import checked_sizes
 from calib8.tmfile.graph import Graph
@@ -49,7 +51,7 @@ def float_graph(model: ir.Model, name: str, shapes: Shapes = FREE, names: Mappin
         model: not changed. A free batch becomes 1.
         name: of the model, for messages.
         shapes: input name → sizes, where the model leaves them open.
-        names: value → name of its tensor, see ``formats.tengine_names``.
+        names: value → name of its tensor, see ``passes.converter_names``.
 
     Raises:
         UsageError: shapes that do not fit the model.
@@ -71,10 +73,11 @@ def int8_graph(model: ir.Model, name: str, shapes: Shapes = FREE) -> Coded:
         UsageError: shapes that do not fit the model.
         UnsupportedModelError: another axis is free, other codes, layers or tensors that are left in float, or
             nodes without a form in Tengine; all of one kind are listed.
+        ModelError: its metadata are broken.
     """
     sizes, _ = _sizes(model, shapes)
     taken = uncoded(_canonical(model, name, sizes), name)
-    made = tengine_graph(taken.model, name, coded=taken.scales, order=_order(model))
+    made = tengine_graph(taken.model, name, _names(model, name), taken.scales, _order(model))
     _refuse_float_layers(made, taken, name)
     known = {made.tensors[value]: scale for value, scale in taken.scales.items() if value in made.tensors}
     scales = spread_scales(made.graph, known, name)
@@ -84,6 +87,18 @@ def int8_graph(model: ir.Model, name: str, shapes: Shapes = FREE) -> Coded:
         if origin in taken.constants
     }
     return in_codes(made.graph, scales, name, constants=constants, hand_back=False)
+
+
+def _names(model: ir.Model, name: str) -> Mapping[str, str] | None:
+    """What the converter calls tensors, as ``quantize`` stored it; None for a model that does not say it."""
+    text = stored_entries(model).get(CONVERTER_NAMES)
+    try:
+        found = None if text is None else json.loads(text)
+    except ValueError:
+        found = text
+    if found is None or (isinstance(found, dict) and all(isinstance(one, str) for one in found.values())):
+        return found
+    raise ModelError(name, f"its metadata '{CONVERTER_NAMES}' are broken", "Quantize it again")
 
 
 def _order(model: ir.Model) -> list[str]:

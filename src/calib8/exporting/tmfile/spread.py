@@ -51,7 +51,10 @@ def spread_scales(graph: Graph, known: Mapping[str, float], name: str) -> dict[s
     lacking = [tensor for tensor in live if tensor not in scales]
     if lacking:
         problem = f"leaves {len(lacking)} of {len(live)} tensors in float: {', '.join(lacking[:9])}"
-        cure = f"Quantize these too ({parameter('target', 'tengine')}, without {parameter('keep_float')})"
+        cure = (
+            f"Quantize without {parameter('keep_float')}; what stays float even so has a scale where calib8 export "
+            "--to tmfile writes the float model and calib8 tengine-quant quantizes that"
+        )
         raise UnsupportedModelError(name, f"{problem}; an int8 tmfile has codes everywhere", cure)
     return scales
 

@@ -25,7 +25,7 @@ NONE: Final[Mapping[str, str]] = {}
 def tengine_graph(
     model: ir.Model,
     name: str,
-    names: Mapping[str, str] = NONE,
+    names: Mapping[str, str] | None = NONE,
     coded: Collection[str] = (),
     order: Sequence[str] = (),
 ) -> Made:
@@ -34,7 +34,8 @@ def tengine_graph(
     Args:
         model: constants are initializers, all sizes are known, as ``canonical_qdq`` has it; not changed.
         name: of the model, for messages.
-        names: value → what its tensor is called in place of that, see ``formats.tengine_names``.
+        names: value → what its tensor is called in place of that, see ``passes.converter_names``; None: not
+            known, see ``Net``.
         coded: names of values that are rounded to codes: no function is computed together with what yields
             one of them.
         order: of the constants, by the names of initializers.

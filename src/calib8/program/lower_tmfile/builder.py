@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import NoFormError
-from calib8.program.instructions import Gather, Instruction, Lookup, Reshape, Transpose
+from calib8.program.instructions import Constant, Gather, Instruction, Lookup, Reshape, Transpose
 from calib8.program.program import Slot
 from calib8.tmfile.graph import Graph, Node, Tensor
 
@@ -76,6 +76,27 @@ class Builder:
             NoFormError: it is a constant.
         """
         return self.slots[self.number(place)]
+
+    def operand(self, place: int, node: Node) -> int:
+        """The slot of a tensor, or of a constant in int8 codes, N×H×W×C where it has four axes.
+
+        Raises:
+            NoFormError: a constant of another type, which Tengine takes for codes.
+        """
+        tensor = self.tensor(place)
+        if place in self.numbers or tensor.role != "const" or tensor.quantization is None:
+            return self.number(place)
+        if tensor.dtype != "int8" or tensor.quantization.scales.size != 1:
+            return self.number(place)
+        codes = self.constant(place, "int8").astype(np.int8, copy=False)
+        scale = tensor.quantization.scales[0]
+        if scale == 0:  # whatever its codes are, they stand for 0
+            codes, scale = np.zeros_like(codes), np.float32(1)
+        if codes.ndim == 4:
+            codes = np.ascontiguousarray(codes.transpose(TO_NHWC))
+        number = self.add(Slot(self.title(place), codes.shape, "int8", np.array([scale], np.float32)))
+        self.steps.append(Constant(self.name(node), (), (number,), codes))
+        return number
 
     def image(self, place: int) -> Slot:
         """The slot of an image, N×H×W×C.

@@ -137,7 +137,7 @@ def _operands(builder: Builder, node: Node, kind: int) -> tuple[int, int]:
     Raises:
         NoFormError: sizes that Tengine's kernel does not take, or takes wrongly.
     """
-    a, b = (builder.number(place) for place in node.inputs)
+    a, b = (builder.operand(place, node) for place in node.inputs)
     sizes = [int(np.prod(builder.slots[slot].shape, dtype=np.int64)) for slot in (a, b)]
     if sizes[0] < sizes[1]:
         a, b, sizes = b, a, sizes[::-1]

@@ -185,12 +185,12 @@ def _scales(builder: Builder, node: Node, outputs: int) -> F32:
     Raises:
         NoFormError: none, another number of them, or a zero point.
     """
-    tensor = builder.tensor(node.inputs[1])
-    if tensor.quantization is None:
+    found = builder.tensor(node.inputs[1]).quantization
+    if found is None:
         raise NoFormError(f"its weights '{builder.title(node.inputs[1])}' have no scales")
-    scales, points = tensor.quantization.scales, tensor.quantization.zero_points
-    if scales.size != outputs:
-        raise NoFormError(f"its weights have {scales.size} scales for {outputs} output channels")
+    scales, points = found.of_rows(outputs), found.zero_points
+    if scales is None:
+        raise NoFormError(f"its weights have {found.scales.size} scales for {outputs} output channels")
     if points.any():
         raise NoFormError(
             f"its weights have the zero point {points[points != 0][0]}, which Tengine leaves out"
