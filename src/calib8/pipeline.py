@@ -13,7 +13,7 @@ from calib8.autorange.samples import bytes_to_keep
 from calib8.calibration.decide import Wish, needs_bins, with_given
 from calib8.calibration.everywhere import gathered
 from calib8.calibration.gather import NOT_SAVED, Checkpointing, CheckpointWords, Gathered, Gathering
-from calib8.calibration.given import GivenRanges, given_ranges
+from calib8.calibration.given import GivenRanges, given_ranges, other_scales
 from calib8.calibration.range_choice import RangeChoice, RangeWords
 from calib8.calibration.source import (
     Model,
@@ -386,5 +386,8 @@ def _with_table(
     )
     made = int8_model(start, done, prepared, known_preprocess(reading.preprocess), unranged)
     result = judged_model(made, meaning, reading.threads)
+    if file.format != "calib8":
+        scales = {name: found for name, found in result.qparams.items() if name not in result.spots}
+        notes = (*notes, *other_scales(table, scales, scheme.activations))
     notes = (*notes, *result.notes, *saturation_notes(result.model, scheme.name))
     return replace(result, binding=binding, notes=notes)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calib8.calibration.given import Given, given_ranges, parse_given
+from calib8.calibration.given import Given, given_ranges, other_scales, parse_given
 from calib8.errors import UsageError
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QParams, QuantSpec, activation_qparams
-from calib8.table import Range
+from calib8.table import CalibrationTable, Range, TableEntry
 
 NAMES = ("input", "conv1/relu", "conv2/relu", "Conv2/sum", "x[0]", "a=b")
 
@@ -109,3 +109,13 @@ def test_the_quantizer_gets_exactly_the_given_scale(
 def test_python_values_that_are_no_range(value: object) -> None:
     with pytest.raises(UsageError, match="is not a range"):
         given_ranges({"input": value}, NAMES, UINT8)  # type: ignore[dict-item]
+
+
+def test_scales_that_are_not_the_tables_are_noted() -> None:
+    ranges = {name: Range(-127 * step, 127 * step) for name, step in (("a", 0.1), ("b", 0.2))}
+    entries = {name: TableEntry(bounds, "minmax", 0.0, 1, 0, bounds) for name, bounds in ranges.items()}
+    table = CalibrationTable("", entries)
+    near, far = QParams(0.10005, 0), QParams(0.3, 0)
+    assert other_scales(table, {"a": near, "c": far}, INT8_SYMMETRIC) == ()
+    (note,) = other_scales(table, {"a": near, "b": far}, INT8_SYMMETRIC)
+    assert note.startswith("scales that are not the table's: 'b' 0.3 (table: 0.2); ")

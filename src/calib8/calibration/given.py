@@ -28,7 +28,7 @@ import onnx_ir as ir
 from calib8.errors import UsageError
 from calib8.parameters import either, entry, parameter
 from calib8.passes.place import Placement
-from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QParams, QuantSpec
+from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QParams, QuantSpec, activation_qparams
 from calib8.table import GIVEN, CalibrationTable, Range
 
 Given: TypeAlias = "Range | tuple[float, float] | QParams"
@@ -36,6 +36,9 @@ GivenRanges: TypeAlias = Mapping[str, Given]
 
 LISTED: Final = 3
 """Tensors that a note names."""
+
+SAME_SCALE: Final = 1e-3
+"""How far, of a scale, one may be from it that counts as the same: tables have few digits."""
 
 _CURE: Final = "Write NAME=LOW,HIGH, NAME=T for −T … T, NAME=scale:S or NAME=scale:S,ZEROPOINT"
 
@@ -136,6 +139,30 @@ def without_effect(table: CalibrationTable, placement: Placement, model: ir.Mode
             f"the range given for {_listed(sorted(idle))} has no effect: the model has no codes there"
         )
     return tuple(notes)
+
+
+def other_scales(table: CalibrationTable, qparams: Mapping[str, QParams], spec: QuantSpec) -> tuple[str, ...]:
+    """A note on tensors of a model whose scale is not the one that a table gives them; none where all are.
+
+    Args:
+        table: as it was given.
+        qparams: tensor → scale and zero point in the model.
+        spec: of the codes of activations.
+    """
+    other = []
+    for name, found in qparams.items():
+        if name in table.entries:
+            bounds = table.entries[name].range
+            wanted = activation_qparams(bounds.min, bounds.max, spec).scale
+            if abs(found.scale - wanted) > SAME_SCALE * wanted:
+                other.append(f"'{name}' {found.scale:.4g} (table: {wanted:.4g})")
+    if not other:
+        return ()
+    more = f" and {len(other) - LISTED} others" if len(other) > LISTED else ""
+    why = (
+        "what Concat, Split and the like join has one scale, some results a known one, repairs change ranges"
+    )
+    return (f"scales that are not the table's: {', '.join(other[:LISTED])}{more}; {why}",)
 
 
 def _listed(names: list[str]) -> str:

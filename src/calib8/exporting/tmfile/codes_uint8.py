@@ -7,8 +7,8 @@
     PReLU slopes   float16
 
 Before that some operators hand scale and zero point back (``hand_back``). The zero point of weights that lie
-on one side of 0 is no uint8, as there. What differs from the tool: weights that are all one number have a range
-with 0, and those of zeros codes of zeros, where the tool divides by 0.
+on one side of 0 is no uint8, as there. What differs from the tool: weights that are all one number have a
+range with 0, and those of zeros codes of zeros, where the tool divides by 0.
 Source: OAID Tengine, quant_tool (``quant_save_graph.cpp``).
 """
 
@@ -42,7 +42,7 @@ LARGEST: Final = 255
 MOST_POINT: Final = 2.0**31
 """Zero points of weights lie below it."""
 
-Code = tuple[float | np.float32, int]
+Code = tuple[float, int]
 """Scale and zero point."""
 
 
@@ -78,7 +78,7 @@ def _of(scale: float | np.float32, zero_point: int) -> Quantization:
     return Quantization(np.asarray([scale], np.float32), np.asarray([zero_point], np.int32))
 
 
-def _weight_code(data: Single) -> Code:
+def _weight_code(data: Single) -> tuple[np.float32, int]:
     """Scale and zero point of weights: of their own range, or of that with 0 where it is too narrow."""
     low, high = data.min(initial=np.inf), data.max(initial=-np.inf)
     step = np.float32((high - low) / np.float32(LARGEST))

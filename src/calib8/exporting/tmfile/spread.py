@@ -52,8 +52,8 @@ def spread_scales(graph: Graph, known: Mapping[str, float], name: str) -> dict[s
     if lacking:
         problem = f"leaves {len(lacking)} of {len(live)} tensors in float: {', '.join(lacking[:9])}"
         cure = (
-            f"Quantize without {parameter('keep_float')}; what stays float even so has a scale where calib8 export "
-            "--to tmfile writes the float model and calib8 tengine-quant quantizes that"
+            f"Quantize without {parameter('keep_float')}; what stays float even so has a scale where the "
+            "float model is exported as a tmfile and calib8 tengine-quant quantizes that"
         )
         raise UnsupportedModelError(name, f"{problem}; an int8 tmfile has codes everywhere", cure)
     return scales
