@@ -147,6 +147,18 @@ def with_constant(rng: np.random.Generator, last: type[np.generic] = np.int8) ->
     return net.graph()
 
 
+def met_by(kind: int, data: npt.NDArray[np.generic], scale: float = 0.03, *, first: bool = False) -> Graph:
+    """An Eltwise of a tensor and a constant."""
+    net = CodedNet()
+    x, c = net.codes("x", IMAGE, 0.023), net.const("c", data, quantization(0.041))
+    net.node("Eltwise", [c, x] if first else [x, c], IMAGE, scale, type=kind, caffe_flavor=0)
+    return net.graph()
+
+
+def some_codes(rng: np.random.Generator, *shape: int) -> npt.NDArray[np.int8]:
+    return rng.integers(-127, 128, shape).astype(np.int8)
+
+
 def prelu(rng: np.random.Generator, channels: int = 6) -> Graph:
     net = CodedNet()
     x = net.codes("x", (1, channels, 3, 4), 0.023)
@@ -224,6 +236,11 @@ OPERATORS: dict[str, Callable[[np.random.Generator], Graph]] = {
     "Eltwise difference turned": lambda rng: pair(4, (1, 6, 1, 1), IMAGE),
     "Eltwise product": lambda rng: pair(0, IMAGE, (1, 6, 1, 1), 0.04),
     "Eltwise maximum": lambda rng: pair(6, IMAGE, IMAGE),
+    "Eltwise sum with a constant": lambda rng: met_by(2, some_codes(rng, *IMAGE)),
+    "Eltwise sum with a number": lambda rng: met_by(2, some_codes(rng, 1)),
+    "Eltwise difference to channels": lambda rng: met_by(4, some_codes(rng, 6, 1, 1)),
+    "Eltwise difference of channels": lambda rng: met_by(4, some_codes(rng, 1, 6, 1, 1), first=True),
+    "Eltwise product with channels": lambda rng: met_by(0, some_codes(rng, 6, 1, 1), scale=0.04),
     "Eltwise square": lambda rng: one("Eltwise", IMAGE, None, 0.06, type=15, caffe_flavor=0),
     "Eltwise logarithm": lambda rng: one("Eltwise", IMAGE, None, 0.06, type=11, caffe_flavor=0),
     "Softmax": lambda rng: one("Softmax", (3, 17), None, 1 / 127, axis=1),

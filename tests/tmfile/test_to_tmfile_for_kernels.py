@@ -22,7 +22,7 @@ from calib8.program.reference.executor import run_program
 from calib8.tmfile.graph import CONST, Graph, Tensor
 from calib8.tmfile.read import parse, read_tmfile
 from calib8.tmfile.write import serialize
-from coded_nets import CodedNet, image_of, quantization, with_tensor
+from coded_nets import IMAGE, image_of, met_by, quantization, some_codes, with_tensor
 from small_models import graph as graph_of
 from small_models import onnx_model
 from tmfile_cases import run
@@ -151,22 +151,11 @@ def test_two_different_scales_of_one_row_are_refused() -> None:
         parse(serialize(broken))
 
 
-def joined_with(kind: int, shape: tuple[int, ...], *, first: bool = False, dtype: str = "int8") -> Graph:
-    """An Eltwise of a tensor and a constant in codes."""
-    net = CodedNet()
-    x = net.codes("x", (1, 6, 5, 4), 0.023)
-    data = np.random.default_rng(4).integers(-127, 128, shape).astype(dtype)
-    c = net.const("c", data, quantization(0.041))
-    net.node("Eltwise", [c, x] if first else [x, c], (1, 6, 5, 4), 0.03, type=kind, caffe_flavor=0)
-    return net.graph()
-
-
 @pytest.mark.parametrize("shape", [(1,), (6, 1, 1), (1, 6, 1, 1), (1, 6, 5, 4)])
 @pytest.mark.parametrize("kind", [0, 2, 4])
 def test_constants_in_codes_meet_a_tensor(kind: int, shape: tuple[int, ...]) -> None:
-    graph, x = joined_with(kind, shape), image_of(RNG, (1, 6, 5, 4))
-    (found,) = run_program(lower_tmfile(graph), {"x": x})
-    codes = next(one.data for one in graph.tensors if one.name == "c")
+    codes, x = some_codes(RNG, *shape), image_of(RNG, IMAGE)
+    (found,) = run_program(lower_tmfile(met_by(kind, codes)), {"x": x})
     left, right = x.astype(np.float32) * np.float32(0.023), codes.astype(np.float32) * np.float32(0.041)
     real = {0: left * right, 2: left + right, 4: left - right}[kind]
     ratio = (real / np.float32(0.03)).astype(np.float64)
@@ -174,20 +163,19 @@ def test_constants_in_codes_meet_a_tensor(kind: int, shape: tuple[int, ...]) -> 
 
 
 def test_a_constant_in_codes_may_come_first_and_have_no_scale() -> None:
-    x = image_of(RNG, (1, 6, 5, 4))
+    x, codes = image_of(RNG, IMAGE), some_codes(RNG, *IMAGE)
     (behind,), (before,) = (
-        run_program(lower_tmfile(joined_with(2, (1, 6, 5, 4), first=first)), {"x": x})
-        for first in (False, True)
+        run_program(lower_tmfile(met_by(2, codes, first=first)), {"x": x}) for first in (False, True)
     )
     np.testing.assert_array_equal(behind, before)
-    zero = with_tensor(joined_with(2, (6, 1, 1)), "c", quantization=quantization(0.0))
-    nothing = with_tensor(joined_with(2, (6, 1, 1)), "c", data=np.zeros((6, 1, 1), np.int8))
+    zero = with_tensor(met_by(2, codes), "c", quantization=quantization(0.0))
+    nothing = met_by(2, np.zeros_like(codes))
     (found,), (wanted,) = (run_program(lower_tmfile(graph), {"x": x}) for graph in (zero, nothing))
     np.testing.assert_array_equal(found, wanted)
 
 
 def test_constants_of_other_types_are_refused() -> None:
-    graph = joined_with(2, (6, 1, 1), dtype="float32")
+    graph = met_by(2, np.ones((6, 1, 1), np.float32))
     with pytest.raises(UnsupportedModelError, match="the constant 'c', which Tengine takes for codes"):
         lower_tmfile(graph)
 
