@@ -225,16 +225,15 @@ def test_what_tengines_kernels_do_not_compute_is_refused(reason: str) -> None:
     assert str(caught.value).startswith("net.onnx: 1 node has no form in Tengine: ")
 
 
-def test_what_tengine_computes_otherwise_is_told(tmp_path: Path) -> None:
-    """Its kernel of SpaceToDepth copies what it reads as it lies."""
-    for op, shape in (("SpaceToDepth", (1, 4, 4, 6)), ("DepthToSpace", (1, 4, 5, 6))):
-        path = tmp_path / f"{op}.onnx"
-        save_model(model_of([node(op, blocksize=2)], shape, None), path)
-        notes = export(path, tmp_path / "net.tmfile", "tmfile").notes
-        assert [note for note in notes if "copy the pixels of SpaceToDepth unmoved" in note] == (
-            list(notes) if op == "SpaceToDepth" else []
-        )
-        assert len(notes) == (op == "SpaceToDepth")
+def test_pixels_become_channels_by_a_convolution(tmp_path: Path) -> None:
+    """Tengine's kernel of SpaceToDepth copies what it reads as it lies."""
+    model = model_of([node("SpaceToDepth", blocksize=2)], (1, 3, 4, 6), None)
+    graph = float_graph(model, "net")
+    assert [step.op for step in graph.nodes if step.op not in (CONST, "InputOp")] == ["Convolution"]
+    x = np.random.default_rng(3).normal(size=(1, 3, 4, 6)).astype(np.float32)
+    np.testing.assert_array_equal(run(float_model(graph, "net"), x), run(model, x))
+    save_model(model, tmp_path / "net.onnx")
+    assert export(tmp_path / "net.onnx", tmp_path / "net.tmfile", "tmfile").notes == ()
 
 
 def test_all_nodes_without_a_form_are_listed() -> None:

@@ -96,15 +96,27 @@ def test_the_least_of_several_is_written_by_the_largest() -> None:
         "float[1, 2, 5, 4] x", "float[1, 2, 5, 4] y", "n = Neg (x) r = Relu (x) y = Min (n, r, c)",
         {"c": RNG.normal(size=SHAPE).astype(np.float32)},
     )  # fmt: skip
-    assert operators(computed_alike(model)) == [
-        "Unary",
-        "ReLU",
-        "Unary",
-        "Unary",
-        "Unary",
-        "Maximum",
-        "Unary",
-    ]
+    found = operators(computed_alike(model))
+    assert found == ["Unary", "ReLU", *["Eltwise"] * 3, "Maximum", "Eltwise"]
+
+
+def test_the_least_and_the_largest_of_two_have_int8_kernels() -> None:
+    for op, expected in (("Min", ["ReLU", *["Eltwise"] * 4]), ("Max", ["ReLU", "Eltwise"])):
+        model = graph_of("float[1, 2, 5, 4] x", "float[1, 2, 5, 4] y", f"r = Relu (x) y = {op} (r, x)")
+        graph = computed_alike(model)
+        assert operators(graph) == expected
+        live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
+        x = image_of(RNG, SHAPE)
+        (found,) = run_program(lower_tmfile(in_codes(graph, dict.fromkeys(live, 0.02)).graph), {"x": x})
+        wanted = {"Min": np.minimum, "Max": np.maximum}[op](np.maximum(x, 0), x)
+        np.testing.assert_array_equal(found, np.maximum(wanted, -127))
+
+
+def test_tensors_of_two_axes_have_other_operators() -> None:
+    negative = ["Unary", "Unary", "Maximum", "Unary"]
+    for op, expected in (("Min", ["ReLU", *negative]), ("Max", ["ReLU", "Maximum"])):
+        model = graph_of("float[2, 5] x", "float[2, 5] y", f"r = Relu (x) y = {op} (r, x)")
+        assert operators(computed_alike(model)) == expected
 
 
 def one_row() -> Graph:

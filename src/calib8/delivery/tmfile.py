@@ -31,9 +31,11 @@ from calib8.exporting.tmfile.codes_uint8 import in_uint8
 from calib8.exporting.tmfile.dfq import Equalized, equalized
 from calib8.exporting.tmfile.eq import MOST_SAMPLES, deaf, searched_scales
 from calib8.exporting.tmfile.kl_uint8 import counted, kl_range
+from calib8.exporting.tmfile.quantized import without_kernels
 from calib8.exporting.tmfile.scales import OF_SOFTMAX_UINT8, scale_text, scale_texts, uint8_texts
 from calib8.files import check_file
 from calib8.formats import tengine
+from calib8.formats.tengine_names import with_made
 from calib8.model.from_tmfile.translate import float_model
 from calib8.model.graph import graph_inputs
 from calib8.number_texts import count
@@ -161,9 +163,23 @@ def _in_codes(
     numbers = _numbers(scales)
     if uint8:
         made = in_uint8(graph, {tensor: (numbers[tensor], points[tensor]) for tensor in numbers}, name)
-        return TmfileCoded(graph, made, scales, points, samples, notes)
+        return TmfileCoded(graph, made, scales, points, samples, (*notes, *_of_outputs(made.graph)))
     coded = in_codes(graph, numbers, name, steps=steps)
-    return TmfileCoded(graph, coded, scales, {}, samples, (*notes, *_of_copying(coded.graph)))
+    made_of = coded.graph
+    told = *_of_copying(made_of), *without_kernels(made_of), *_of_outputs(made_of)
+    return TmfileCoded(graph, coded, scales, {}, samples, (*notes, *told))
+
+
+def _of_outputs(graph: Graph) -> tuple[str, ...]:
+    """What to know of outputs that nodes read, whose memory Tengine gives away."""
+    read = {place for node in graph.nodes for place in node.inputs}
+    found = [graph.tensors[place].name for place in graph.output_tensors() if place in read]
+    if not found:
+        return ()
+    return (
+        f"{', '.join(found)}: Tengine gives the memory of an output away once the last node that reads it "
+        "has run, so that it may hold something else in the end; an export of the ONNX model adds a copy",
+    )
 
 
 def _of_copying(graph: Graph) -> tuple[str, ...]:
@@ -285,10 +301,10 @@ def _of_table(path: str | os.PathLike[str] | None) -> Iterator[None]:
 def _given_codes(original: Graph, graph: Graph, table: str | os.PathLike[str], *, uint8: bool) -> Codes:
     """Codes of a table, of the tensors of a graph that are computed or inputs."""
     added = {tensor.name for tensor in graph.tensors[len(original.tensors) :]}
-    texts = _with_turned(graph, added, read_codes(table, uint8=uint8))
+    live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
+    texts = with_made(_with_turned(graph, added, read_codes(table, uint8=uint8)), live)
     if uint8:
         _refuse_int8_table(graph, texts, os.fspath(table))
-    live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
     return {tensor: texts[tensor] for tensor in live if tensor in texts}
 
 

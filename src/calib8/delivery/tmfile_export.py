@@ -51,7 +51,7 @@ def tmfile_of(
     original, prepared = prepare_for_table(loaded, Reading(shapes=shapes))
     names = {} if claims_to_be_tmfile(model) else converter_names(original)
     graph = float_graph(prepared.model, str(model), shapes, names)
-    return graph, (*_notes(model), *_unmoved(graph))
+    return graph, _notes(model)
 
 
 def _with_sizes(model: Path, shapes: Shapes) -> onnx.ModelProto:
@@ -66,14 +66,6 @@ def _with_sizes(model: Path, shapes: Shapes) -> onnx.ModelProto:
     except NoFormError as reason:
         raise UnsupportedModelError(name, str(reason), "Convert the ONNX model, with fixed sizes") from reason
     return ir.to_proto(float_model(turned, name))
-
-
-def _unmoved(graph: Graph) -> tuple[str, ...]:
-    """What to know of float operators that Tengine's kernels for processors compute otherwise."""
-    found = [node.name for node in graph.nodes if node.op == "SpaceToDepth"]
-    if not found:
-        return ()
-    return (f"Tengine's kernels for processors copy the pixels of SpaceToDepth unmoved: {', '.join(found)}",)
 
 
 def _notes(model: Path) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ The tool saw the model as it was exported, calib8 quantizes it prepared (BatchNo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,7 +22,7 @@ from calib8.errors import TableError
 from calib8.formats.ncnn import layer_inputs
 from calib8.formats.table_file import TableFile, entry_without_statistics, is_symmetric, listed
 from calib8.formats.tengine import TYPES as TENGINE_FORMATS
-from calib8.formats.tengine_names import with_own_names
+from calib8.formats.tengine_names import with_made, with_own_names
 from calib8.model.graph import (
     activation_inputs,
     float_attribute,
@@ -39,6 +39,7 @@ from calib8.passes.place import Placement, calibration_tensors, clip_limits, pla
 from calib8.passes.resolve_ranges import FIXED_LIMITS, overshoots
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable, Range, TableEntry
+from calib8.tmfile.graph import made_for
 
 _WITHIN_INPUT: Final = (MOVE_OPS - {"Pad"}) | POOL_OPS
 """Ops whose result stays within the limits of their first input and 0."""
@@ -105,7 +106,9 @@ def bind(
             file = replace(file, table=with_own_names(file.table, converter_names(original)))
         entries = dict(file.table.entries)
         named = [*entries, *file.without_scale]
-        unknown = tuple(sorted(n for n in named if n not in known and not n.startswith(_TENSORRT_OWN)))
+        unknown = tuple(sorted(n for n in named if not _is_known(n, known, file.format)))
+        if file.format in TENGINE_FORMATS:
+            entries = with_made(entries, calibration_tensors(prepared))
     if unknown and not partial:
         raise TableError(
             file.source,
@@ -130,6 +133,12 @@ def bind(
         file.keys == "layers",
         _without_scale(file, original),
     )
+
+
+def _is_known(name: str, known: Collection[str | None], form: str) -> bool:
+    """Whether a table may have a name: a tensor's, or one that belongs to the tool."""
+    made = form in TENGINE_FORMATS and made_for(name) in known
+    return name in known or made or name.startswith(_TENSORRT_OWN)
 
 
 def without_range(

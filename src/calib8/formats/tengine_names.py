@@ -5,10 +5,27 @@ A table whose names a tool of Tengine does not find gives those tensors the scal
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from calib8.table import CalibrationTable
+from calib8.tmfile.graph import copy_of, made_for
+
+Entry = TypeVar("Entry")
+
+
+def with_made(entries: Mapping[str, Entry], wanted: Iterable[str]) -> dict[str, Entry]:
+    """With entries of the wanted tensors that ``exporting.tmfile`` made for others: those of the others.
+
+    An output that is a copy, and what it copies, are one tensor once the copy is gone.
+    """
+    found = dict(entries)
+    for name in wanted:
+        for like in (made_for(name), copy_of(name)):
+            if name not in found and like is not None and like in entries:
+                found[name] = entries[like]
+    return found
 
 
 def with_converter_names(table: CalibrationTable, names: Mapping[str, str]) -> CalibrationTable:

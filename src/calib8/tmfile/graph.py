@@ -6,6 +6,7 @@ real = scale[c] · (code − zero_point[c])         c runs along axis 0, with on
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -133,6 +134,23 @@ class Graph:
     def output_tensors(self) -> tuple[int, ...]:
         """What comes out, by place in ``tensors``."""
         return tuple(place for node in self.outputs for place in self.nodes[node].outputs)
+
+
+_MADE: Final = re.compile(r"(.+)/(?:axis\d|part\d|negated|largest|output)(?:_\d+)*")
+
+
+def copy_of(name: str) -> str:
+    """What the copy of a tensor is called that is an output and read."""
+    return f"{name}/output"
+
+
+def made_for(name: str) -> str | None:
+    """The tensor for which ``exporting.tmfile`` made one that the ONNX model does not have; None for others.
+
+    It holds what that tensor is put together from, or the same: codes of both may have one scale.
+    """
+    found = _MADE.fullmatch(name)
+    return None if found is None else found[1]
 
 
 def sums_of(name: str | None) -> str:

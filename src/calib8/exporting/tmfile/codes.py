@@ -249,12 +249,15 @@ def floats_of(tensor: Tensor, name: str) -> Single:
     """The float32 elements of a constant.
 
     Raises:
-        UnsupportedModelError: it is none.
+        UnsupportedModelError: it is none, or some are no finite numbers.
     """
     if tensor.role != "const" or tensor.data is None or tensor.dtype != "float32" or not tensor.shape:
         problem = f"weights '{tensor.name}' of a layer are no float32 constants"
         raise UnsupportedModelError(name, problem, "Keep the layer's network in float")
     data: Single = tensor.data
+    if not np.isfinite(data).all():
+        problem = f"the constant '{tensor.name}' holds {data[~np.isfinite(data)][0]}, which has no code"
+        raise UnsupportedModelError(name, problem, "Keep the network in float, or mend the constant")
     return data
 
 

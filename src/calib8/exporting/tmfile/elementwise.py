@@ -18,6 +18,7 @@ from calib8.exporting.tmfile.net import Net
 from calib8.model.graph import float_attribute
 from calib8.ops.questions import adds, multiplies
 from calib8.passes.functions import clip_limits
+from calib8.tmfile.graph import Option
 
 Translate = Callable[[Net, ir.Node], None]
 
@@ -30,6 +31,9 @@ AXES: Final = (3, 4)
 
 NEGATIVE: Final = 1
 """Type of a Unary."""
+
+PRODUCT, LARGER = 0, 6
+"""Types of an Eltwise."""
 
 
 def same(op: str) -> Translate:
@@ -45,13 +49,35 @@ def same(op: str) -> Translate:
 def smallest(net: Net, node: ir.Node) -> None:
     """min(a, b, …) = −max(−a, −b, …): files with Tengine's own operator for it are not loaded there."""
     _check_same(net, node)
-    title = node.outputs[0].name
-    negated = [
-        net.emit(f"{title}/negated", net.shape(value), "Unary", [net.read(value)], type=NEGATIVE)
-        for value in node.inputs
-    ]
-    largest = net.emit(f"{title}/largest", net.shape(node.outputs[0]), "Maximum", negated)
-    net.write(node, "Unary", [largest], type=NEGATIVE)
+    shape, title = net.shape(node.outputs[0]), node.outputs[0].name
+    negated = []
+    for value in node.inputs:
+        op, inputs, options = _negation(net, net.read(value), shape)
+        negated.append(net.emit(f"{title}/negated", shape, op, inputs, **options))
+    op, options = _maximum(len(negated), shape)
+    op, inputs, options = _negation(net, net.emit(f"{title}/largest", shape, op, negated, **options), shape)
+    net.write(node, op, inputs, **options)
+
+
+def largest(net: Net, node: ir.Node) -> None:
+    """The largest of tensors of one shape; of two of them by the operator that has an int8 kernel."""
+    _check_same(net, node)
+    op, options = _maximum(len(node.inputs), net.shape(node.outputs[0]))
+    net.write(node, op, [net.read(value) for value in node.inputs], **options)
+
+
+def _maximum(many: int, shape: tuple[int, ...]) -> tuple[str, dict[str, Option]]:
+    if many == 2 and len(shape) in AXES:
+        return "Eltwise", {"type": LARGER, "caffe_flavor": 0}
+    return "Maximum", {}
+
+
+def _negation(net: Net, tensor: str, shape: tuple[int, ...]) -> tuple[str, list[str], dict[str, Option]]:
+    """Operator, inputs and options: a product with −1 where there is an int8 kernel for it."""
+    if len(shape) not in AXES:
+        return "Unary", [tensor], {"type": NEGATIVE}
+    minus = net.new_const(f"{tensor}/minus", np.full(1, -1, np.float32))
+    return "Eltwise", [tensor, minus], {"type": PRODUCT, "caffe_flavor": 0}
 
 
 def _check_same(net: Net, node: ir.Node) -> None:

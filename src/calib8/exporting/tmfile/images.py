@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import NoFormError
+from calib8.exporting.tmfile.layers import NO_ACTIVATION
 from calib8.exporting.tmfile.net import Net
 from calib8.model.graph import input_at, int_attribute, ints_attribute
 from calib8.model.padding import conv_pads
@@ -143,14 +144,23 @@ def depth_to_space(net: Net, node: ir.Node) -> None:
     mode = node.attributes["mode"].as_string() if "mode" in node.attributes else "DCR"
     if mode != "CRD" and net.image(node.outputs[0])[1] != 1:
         raise NoFormError(f"its mode is {mode}, and Tengine computes CRD")
-    _blocks(net, node)
+    size = int_attribute(node, "blocksize", 1)
+    net.write(node, node.op_type, [net.read(node.inputs[0])], block_size=size)
 
 
 def space_to_depth(net: Net, node: ir.Node) -> None:
-    """Pixels become channels."""
-    _blocks(net, node)
+    """Pixels become channels, as a Convolution that picks them: Tengine's kernels copy them unmoved.
 
-
-def _blocks(net: Net, node: ir.Node) -> None:
+    y[(i·b + j)·C + c] = x[c] at row i and column j of each block of b×b
+    """
     size = int_attribute(node, "blocksize", 1)
-    net.write(node, node.op_type, [net.read(node.inputs[0])], block_size=size)
+    _, channels, _, _ = net.image(node.inputs[0])
+    each = np.eye(size * size * channels, dtype=np.float32)
+    picks = np.ascontiguousarray(each.reshape(-1, size, size, channels).transpose(0, 3, 1, 2))
+    weight = net.new_const(f"{node.outputs[0].name}/picks", picks)
+    options: dict[str, Option] = {
+        "kernel_h": size, "kernel_w": size, "stride_h": size, "stride_w": size, "dilation_h": 1,
+        "dilation_w": 1, "input_channel": channels, "output_channel": len(picks), "group": 1,
+        "activation": NO_ACTIVATION, "pad_h0": 0, "pad_w0": 0, "pad_h1": 0, "pad_w1": 0,
+    }  # fmt: skip
+    net.write(node, "Convolution", [net.read(node.inputs[0]), weight], **options)

@@ -10,7 +10,7 @@ which tables know for sure.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +19,19 @@ import onnx_ir as ir
 
 from calib8.errors import NoFormError
 from calib8.model.graph import constant, first_free, label
-from calib8.tmfile.graph import CONST, INPUT, NCHW, NHWC, Graph, Node, Option, Tensor, sums_of
+from calib8.tmfile.graph import (
+    CONST,
+    INPUT,
+    NCHW,
+    NHWC,
+    Graph,
+    Node,
+    Option,
+    Tensor,
+    copy_of,
+    made_for,
+    sums_of,
+)
 
 MADE_FROM_ONNX: Final = 3
 """What the converter writes as the format that a model came from."""
@@ -38,11 +50,13 @@ class Made:
         graph: in Tengine's operators.
         tensors: value → tensor, of every value that has one.
         constants: tensor → the initializer that it was made of.
+        new: constants that the ONNX graph does not have.
     """
 
     graph: Graph
     tensors: Mapping[str, str]
     constants: Mapping[str, str]
+    new: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,8 @@ class Net:
         self._constants: dict[str, str] = {}
         self._inputs: list[str] = []
         self._stands: dict[ir.Value, str] = {}
+        self._copies: dict[ir.Value, str] = {}
+        self._new: set[str] = set()
         values = [*graph.inputs, *(value for node in graph for value in node.outputs)]
         self._taken = {value.name or "" for value in values} | set((names or {}).values())
         for value in graph.inputs:
@@ -173,6 +189,7 @@ class Net:
         self._tensors[name] = Tensor(name, data.shape, "float32", "const", data)
         self._constants[name] = name
         self._places[name] = len(self._places)
+        self._new.add(name)
         return name
 
     def emit(self, base: str, shape: Sequence[int], op: str, inputs: Sequence[str], **options: Option) -> str:
@@ -251,6 +268,7 @@ class Net:
         Raises:
             NoFormError: an output of the model that no node computes, or one of several of a node.
         """
+        self._copy_read_outputs()
         constants = sorted(self._constants, key=lambda name: self._places[self._constants[name]])
         steps = [_Step(name, CONST, (), (name,), {}) for name in constants]
         steps += [_Step(name, INPUT, (), (name,), {}) for name in self._inputs]
@@ -268,12 +286,43 @@ class Net:
             outputs=self._output_nodes(steps), made_from=MADE_FROM_ONNX,
         )  # fmt: skip
         tensors = {value.name or "": name for value, name in self._stands.items()}
-        return Made(graph, tensors, self._constants)
+        return Made(graph, tensors, self._constants, frozenset(self._new))
+
+    def _copy_read_outputs(self) -> None:
+        """Outputs that nodes read become copies, as the last nodes.
+
+        Tengine gives the memory of a tensor away when its last reader has run, though it be an output. A
+        Concat of one tensor copies codes whatever their scales are.
+        """
+        read = {name for step in self._steps for name in step.inputs}
+        for value in self.graph.outputs:
+            name = self._stands.get(value, "")
+            if name in read and name not in self._inputs and name not in self._constants:
+                own = made_for(name)
+                if own is not None and name == copy_of(own) and own not in self._taken:
+                    name = self._rename(name, own)  # the copy of a tmfile was gone in between
+                shape = self._tensors[name].shape
+                self._copies[value] = self.emit(copy_of(name), shape, "Concat", [name], axis=0)
+
+    def _rename(self, old: str, new: str) -> str:
+        """Gives a tensor another name; returns it. The old one is free."""
+        self._taken = (self._taken - {old}) | {new}
+        self._tensors[new] = replace(self._tensors.pop(old), name=new)
+        self._stands = {value: new if name == old else name for value, name in self._stands.items()}
+        self._steps = [
+            replace(
+                step,
+                inputs=tuple(new if name == old else name for name in step.inputs),
+                outputs=tuple(new if name == old else name for name in step.outputs),
+            )
+            for step in self._steps
+        ]
+        return new
 
     def _output_nodes(self, steps: Sequence[_Step]) -> tuple[int, ...]:
         found = []
         for value in self.graph.outputs:
-            tensor = self._stands.get(value, "")
+            tensor = self._copies.get(value, self._stands.get(value, ""))
             number = next((at for at, step in enumerate(steps) if tensor in step.outputs), -1)
             if number < 0 or steps[number].op in (CONST, INPUT):
                 raise NoFormError(f"the output '{value.name}' is not computed")

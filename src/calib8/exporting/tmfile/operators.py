@@ -45,7 +45,7 @@ TRANSLATE: Final[Mapping[str, Translate]] = {
     "Log": elementwise.unary(8),
     "LogSoftmax": moves.along_axis("LogSoftmax"),
     "MatMul": layers.mat_mul,
-    "Max": elementwise.same("Maximum"),
+    "Max": elementwise.largest,
     "MaxPool": images.windows(images.MAX),
     "Mean": elementwise.same("Mean"),
     "Min": elementwise.smallest,

@@ -120,13 +120,16 @@ def _refuse_float_layers(made: Made, taken: Uncoded, name: str) -> None:
     floats = [
         node.name
         for node in made.graph.nodes
-        if node.op in LAYERS
-        and made.constants.get(made.graph.tensors[node.inputs[1]].name, "") not in taken.constants
+        if node.op in LAYERS and not _has_codes(made, taken, made.graph.tensors[node.inputs[1]].name)
     ]
     if floats:
         problem = f"leaves {count(len(floats), 'layer')} in float: {', '.join(floats[:9])}"
         cure = f"Quantize these too ({parameter('target', 'tengine')}, without {parameter('keep_float')})"
         raise UnsupportedModelError(name, f"{problem}; an int8 tmfile has codes everywhere", cure)
+
+
+def _has_codes(made: Made, taken: Uncoded, weight: str) -> bool:
+    return weight in made.new or made.constants.get(weight, "") in taken.constants
 
 
 def save_int8_tmfile(

@@ -16,6 +16,7 @@ import numpy as np
 from calib8.errors import UnsupportedModelError
 from calib8.exporting.tmfile.hand_back import hands_back
 from calib8.exporting.tmfile.scales import OF_SOFTMAX
+from calib8.formats.tengine_names import with_made
 from calib8.parameters import parameter
 from calib8.tmfile.graph import CONST, INPUT, Graph, Node
 
@@ -48,6 +49,7 @@ def spread_scales(graph: Graph, known: Mapping[str, float], name: str) -> dict[s
         for node in reversed(nodes):
             _back(graph, node, scales, readers)
     live = [tensor.name for tensor in graph.tensors if tensor.role in ("var", "input")]
+    scales = with_made(scales, live)
     lacking = [tensor for tensor in live if tensor not in scales]
     if lacking:
         problem = f"leaves {len(lacking)} of {len(live)} tensors in float: {', '.join(lacking[:9])}"
