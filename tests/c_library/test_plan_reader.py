@@ -170,6 +170,16 @@ def test_files_of_before_are_read_without_scales(reader: Path, tmp_path: Path) -
     assert read(reader, [path]) == [told(load_plan(path))]
 
 
+def test_axes_of_samples_are_passed_over(reader: Path, tmp_path: Path) -> None:
+    plan = load_plan(example("Conv", tmp_path))
+    for axis in (None, -1, 0, 1):
+        path = tmp_path / "b.c8"
+        save_plan(changed_port(plan, counted=axis), path)
+        assert (b"counted" in path.read_bytes()) == (axis is not None)
+        assert load_plan(path).inputs[0].counted == axis
+        assert read(reader, [path]) == [told(plan)]
+
+
 def test_states(reader: Path, tmp_path: Path) -> None:
     whole = example("Conv", tmp_path)
     plan = load_plan(whole)

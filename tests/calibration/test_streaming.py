@@ -190,3 +190,24 @@ def test_marks_in_a_column_are_read() -> None:
     assert all(
         np.allclose(one["state"], state, atol=1e-6) for one, state in zip(found, by_hand(MARKS), strict=True)
     )
+
+
+STATES = np.zeros((10, 2, 1, UNITS), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (STATES[..., :3], "has float32 2×1×3 for the input 'state: float32 2×1×4'"),
+        (STATES[:, :1], "has float32 1×1×4 for the input 'state: float32 2×1×4'"),
+        (STATES[:5], "numbers of samples (x 10, state 5)"),
+    ],
+)
+def test_arrays_of_states_that_do_not_fit_are_refused(wrong: Array, told: str, tmp_path: Path) -> None:
+    """Left out without a word, they made one stream of all frames; declared states are no other matter."""
+    np.savez(tmp_path / "a.npz", x=FRAMES, state=wrong)
+    for data, source in (({"x": FRAMES, "state": wrong}, "arrays"), (tmp_path / "a.npz", "a.npz")):
+        for state in (None, {"state": "stateN"}):
+            with pytest.raises(DataError) as found:
+                read(data, state=state)
+            assert str(found.value).startswith(source) and told in str(found.value)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import calib8
@@ -30,13 +32,13 @@ FORMS: dict[str, Any] = {
 }
 
 
-def recurrent(shape: str) -> Any:
-    rng = np.random.default_rng(0)
+def recurrent(shape: str, op: str = "GRU") -> Any:
+    rng, rows = np.random.default_rng(0), (4 if op == "LSTM" else 3) * UNITS
     return onnx_model(
-        f"float[{shape}] x", f"float[A,1,B,{UNITS}] y", f"y = GRU<hidden_size={UNITS}>(x, w, r)",
+        f"float[{shape}] x", f"float[A,1,B,{UNITS}] y", f"y = {op}<hidden_size={UNITS}>(x, w, r)",
         {
-            "w": rng.standard_normal((1, 3 * UNITS, WIDTH), np.float32),
-            "r": rng.standard_normal((1, 3 * UNITS, UNITS), np.float32),
+            "w": rng.standard_normal((1, rows, WIDTH), np.float32),
+            "r": rng.standard_normal((1, rows, UNITS), np.float32),
         },
     )  # fmt: skip
 
@@ -80,6 +82,22 @@ def test_where_nothing_tells_the_axis_samples_are_whole(shape: str) -> None:
         with pytest.raises(DataError) as caught:
             calib8.collect_statistics(model, data)
         assert "Give a list of {'x': array} with the axes of the model" in str(caught.value)
+
+
+@pytest.mark.parametrize("op", ["GRU", "LSTM"])
+def test_every_form_of_data_is_judged_alike(op: str, tmp_path: Path) -> None:
+    """Axes without telling names: the float model's layers tell ``evaluate`` which one counts samples."""
+    calib8.quantize(recurrent("P,Q,4", op), X, target="calib8", effort="fast", threads=1).save(
+        tmp_path / "int8.onnx"
+    )
+    onnx.save(recurrent("P,Q,4", op), tmp_path / "fp32.onnx")
+    models = [tmp_path / "fp32.onnx", tmp_path / "int8.onnx"]
+    expected, coded = (run(onnx.load(path), {"x": X.transpose(1, 0, 2)})[0] for path in models)
+    noise = float(np.sum(np.square(expected.astype(np.float64) - coded)))
+    by_hand = 10 * np.log10(float(np.sum(np.square(expected.astype(np.float64)))) / noise)
+    for name in FORMS:
+        found = calib8.evaluate(models, FORMS[name], threads=1)[1]
+        assert found.sqnr_db == pytest.approx(by_hand, abs=0.01), name
 
 
 def opened(shape: Sequence[int | str | None], data: Any, **options: Any) -> list[np.ndarray]:

@@ -143,6 +143,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "constants": {"constants": np.ones(128, np.uint8)},
     "no constants": {"constants": None},
     "inputs": {"inputs": (PlanPort("x", "float99", (1,)),)},
+    "axis of samples": {"inputs": (PlanPort("x", "uint8", (1, 4), counted=2),)},
+    "no axis": {"inputs": (PlanPort("x", "uint8", (1, 4), counted=-2),)},
     "opcode": {"rows": (Row("dance", np.zeros(3, np.int64)),), "step_names": ("a",), "step_macs": (0,)},
 }
 

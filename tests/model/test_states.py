@@ -60,13 +60,16 @@ def test_layers_tell_states_whatever_they_are_called() -> None:
     assert found_states(load_model(streaming("input_3", "z", z=[2, 1, 4]))) == {"input_3": "z"}
 
 
-def plain_lstm() -> onnx.ModelProto:
+def plain_lstm(
+    h: str = "b", c: str = "d", h_out: str = "f", c_out: str = "g", more: str = ""
+) -> onnx.ModelProto:
     """An LSTM layer whose states go in and come out as the standard has them: of h and c apart."""
     rng = np.random.default_rng(0)
     return onnx_model(
-        "float[1,1,4] a, float[1,1,3] b, float[1,1,3] d",
-        "float[1,1,1,3] e, float[1,1,3] f, float[1,1,3] g",
-        "e, f, g = LSTM<hidden_size=3>(a, w, r, , , b, d)",
+        f"float[1,1,4] a, float[1,1,3] {h}, float[1,1,3] {c}{', float[1,1,3] cache_in' if more else ''}",
+        f"float[1,1,1,3] e, float[1,1,3] {h_out}, float[1,1,3] {c_out}"
+        f"{', float[1,1,3] cache_out' if more else ''}",
+        f"e, {h_out}, {c_out} = LSTM<hidden_size=3>(a, w, r, , , {h}, {c}) {more}",
         {
             "w": rng.standard_normal((1, 12, 4), np.float32),
             "r": rng.standard_normal((1, 12, 3), np.float32),
@@ -79,6 +82,21 @@ def test_h_and_c_of_one_layer_are_told_apart() -> None:
     crossed = plain_lstm()
     del crossed.graph.output[2]
     assert found_states(load_model(crossed)) == {"b": "f"}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "told"),
+    [
+        (("hn", "cn"), {"h": "hn", "c": "cn"}),
+        (("cn", "hn"), {"h": "cn", "c": "hn"}),  # called the other way round
+        (("hn", "z"), {"h": "hn", "c": "z"}),  # one of them has a telling name
+        (("z", "hn"), {"h": "z", "c": "hn"}),  # and it is that of the other
+    ],
+)
+def test_layers_win_over_names(outputs: tuple[str, str], told: dict[str, str]) -> None:
+    assert found_states(load_model(plain_lstm("h", "c", *outputs))) == told
+    more = plain_lstm("h", "c", *outputs, more="cache_out = Relu(cache_in)")
+    assert found_states(load_model(more)) == {**told, "cache_in": "cache_out"}  # names tell the others
 
 
 def test_declared_states_win_and_none_are_none() -> None:

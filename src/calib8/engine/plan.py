@@ -38,6 +38,8 @@ class PlanPort(NamedTuple):
         scales: of codes and sums, float32 values: one, or one per index of the last axis; empty for others,
             and in files of older versions.
         zero_point: of codes; 0 for others.
+        counted: of an input: the axis that counts samples where that is not the first, or ``UNTOLD``
+            (``calib8.tensors``); None for all others, and in files of older versions.
     """
 
     name: str
@@ -45,6 +47,7 @@ class PlanPort(NamedTuple):
     shape: tuple[int, ...]
     scales: tuple[float, ...] = ()
     zero_point: int = 0
+    counted: int | None = None
 
 
 class PlanState(NamedTuple):

@@ -1,6 +1,7 @@
 """What a plan must be before the native core gets it, whoever made it: from a file, or changed in Python.
 
-``csrc/plan`` asks the same of the file that it reads for the C library.
+``csrc/plan`` asks the same of the file that it reads for the C library, but for axes of samples: these are
+for who reads data.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from calib8.engine.run import ISAS
 from calib8.errors import ModelError
 from calib8.profiles import ALL_PROFILES
 from calib8.qparams import FLOAT32_MAX
+from calib8.tensors import UNTOLD
 
 ALIGNMENT: Final = 64
 MOST_BYTES: Final = 1 << 40
@@ -88,6 +90,8 @@ def _check_port(port: PlanPort) -> None:
         raise ValueError(f"type {port.dtype!r:.60} of {port.name}")
     if any(size < 1 for size in port.shape):
         raise ValueError(f"shape {port.shape} of {port.name}")
+    if port.counted is not None and not UNTOLD <= port.counted < len(port.shape):
+        raise ValueError(f"axis {port.counted} of {port.name}, which has {len(port.shape)}")
     _check_scales(port)
 
 

@@ -187,9 +187,12 @@ def _header(plan: Plan) -> dict[str, Any]:
 
 
 def _of_port(port: PlanPort) -> dict[str, Any]:
-    """Scales are an addition that older versions of calib8 pass over: no reason for another format."""
-    whole = port._asdict()
-    return whole if port.scales else {key: whole[key] for key in ("name", "dtype", "shape")}
+    """Scales and axes are additions that older versions of calib8 pass over: no reason for another format."""
+    left_out = {
+        *(() if port.scales else ("scales", "zero_point")),
+        *(("counted",) if port.counted is None else ()),
+    }
+    return {key: value for key, value in port._asdict().items() if key not in left_out}
 
 
 def _call(call: FloatCall) -> dict[str, Any]:
@@ -308,7 +311,9 @@ def _stored(part: Any) -> Stored:
 def _port(port: Any) -> PlanPort:
     shape = tuple(map(int, port["shape"]))
     scales = tuple(map(float, port.get("scales", ())))
-    return PlanPort(port["name"], port["dtype"], shape, scales, int(port.get("zero_point", 0)))
+    axis = port.get("counted")
+    counted = None if axis is None else int(axis)
+    return PlanPort(port["name"], port["dtype"], shape, scales, int(port.get("zero_point", 0)), counted)
 
 
 def _state(state: Any) -> PlanState:

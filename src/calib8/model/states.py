@@ -4,8 +4,9 @@
     state ──►       ──► stateN ─┐        {"state": "stateN"}
       ▲─────────────────────────┘ (next frame)
 
-A user declares them. Without that they are found where nothing else can be meant: by their names, or because
-the input is read as first state of a recurrent layer and the output is its last one.
+A user declares them. Without that they are found where nothing else can be meant: because the input is read
+as first state of a recurrent layer and the output is its last one, or by their names, where no layer says
+something else.
 """
 
 from __future__ import annotations
@@ -103,8 +104,12 @@ def stored_states(model: ir.Model, name: str) -> States:
 def found_states(model: ir.Model) -> dict[str, str]:
     """States that nobody declared, where nothing else can be meant; at least one input is none."""
     reads, writes = _specs(model.graph.inputs), _specs(model.graph.outputs)
-    pairs = _by_name(reads, writes) or _by_layers(model, reads, writes)
-    return pairs if len(pairs) < len(reads) else {}
+    pairs = _by_layers(model, reads, writes)
+    carried = set(pairs.values())
+    for read, written in _by_name(reads, writes).items():
+        if written not in carried:
+            pairs.setdefault(read, written)
+    return {read: pairs[read] for read in reads if read in pairs} if len(pairs) < len(reads) else {}
 
 
 def _specs(values: Iterable[ir.Value]) -> dict[str, TensorSpec]:

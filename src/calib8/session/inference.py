@@ -27,6 +27,7 @@ from calib8.session.ports import (
     is_static,
     node_arg,
     one_sample,
+    with_axes_of_samples,
     with_shapes,
 )
 from calib8.session.prepared import (
@@ -192,7 +193,7 @@ class InferenceSession(Streaming):
             ModelError: as for ``program``.
             UsageError: the runtime is not the native engine.
         """
-        return self._native().plan
+        return with_axes_of_samples(self._native().plan, self._opened.inputs)
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs to be fed, in the model's order."""

@@ -302,7 +302,7 @@ def _document(opened: Opened) -> dict[str, Any]:
 
 
 def _spec_row(spec: TensorSpec) -> list[Any]:
-    return [spec.name, spec.dtype.str, None if spec.shape is None else list(spec.shape)]
+    return [spec.name, spec.dtype.str, None if spec.shape is None else list(spec.shape), spec.counted]
 
 
 def _opened(document: dict[str, Any], lower: Lower) -> Opened:
@@ -316,6 +316,6 @@ def _opened(document: dict[str, Any], lower: Lower) -> Opened:
 
 def _specs(rows: Sequence[Sequence[Any]]) -> tuple[TensorSpec, ...]:
     return tuple(
-        TensorSpec(str(name), np.dtype(dtype), None if sizes is None else tuple(sizes))
-        for name, dtype, sizes in rows
+        TensorSpec(str(name), np.dtype(dtype), None if sizes is None else tuple(sizes), counted)
+        for name, dtype, sizes, counted in rows
     )

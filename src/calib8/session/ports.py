@@ -13,7 +13,7 @@ from calib8.errors import DataError, ModelError, UsageError
 from calib8.tensors import MOST_ELEMENTS, TensorSpec, checked_sizes, is_too_large
 
 if TYPE_CHECKING:  # a plan is opened without the classes of programs
-    from calib8.engine.plan import PlanPort
+    from calib8.engine.plan import Plan, PlanPort
     from calib8.program.program import Port, Program
 
 Array = npt.NDArray[Any]
@@ -51,7 +51,24 @@ def program_specs(program: Program, ports: Iterable[Port]) -> tuple[TensorSpec, 
 
 def plan_specs(ports: Iterable[PlanPort]) -> tuple[TensorSpec, ...]:
     """Specs of a plan's inputs or outputs."""
-    return tuple(TensorSpec(port.name, np.dtype(port.dtype), port.shape) for port in ports)
+    return tuple(TensorSpec(port.name, np.dtype(port.dtype), port.shape, port.counted) for port in ports)
+
+
+def with_axes_of_samples(plan: Plan, inputs: Iterable[TensorSpec]) -> Plan:
+    """The plan, whose inputs say which axis counts samples where their sizes alone would not tell it.
+
+    Args:
+        plan: its sizes are fixed, and its axes have no names.
+        inputs: those of its model.
+    """
+    axes = {spec.name: spec.batch_axis for spec in inputs}
+
+    def told(port: PlanPort) -> PlanPort:
+        axis = axes.get(port.name, 0)
+        plain = TensorSpec(port.name, np.dtype(port.dtype), port.shape)
+        return port._replace(counted=None if axis == plain.batch_axis else axis)
+
+    return replace(plan, inputs=tuple(map(told, plan.inputs)))
 
 
 def with_shapes(inputs: Iterable[TensorSpec], shapes: Shapes, name: str) -> tuple[TensorSpec, ...]:
