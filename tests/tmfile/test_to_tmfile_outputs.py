@@ -83,8 +83,9 @@ def test_outputs_that_nodes_read_are_copied_at_the_end(tmp_path: Path) -> None:
     assert result.outputs.sqnr_db > 20
 
 
-def test_a_file_whose_outputs_are_read_is_told(tmp_path: Path) -> None:
+def test_a_file_whose_outputs_are_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Tengine's converter writes it, without copies."""
+    monkeypatch.chdir(tmp_path)
     net, options = Net(), {**CONV, "output_channel": 4}
     first, second = (
         net.const(name, RNG.normal(size=(4, size, 3, 3)).astype(np.float32))
@@ -112,7 +113,10 @@ def test_constants_without_a_code_are_refused() -> None:
         in_codes(graph, live)
 
 
-def test_tables_cross_where_the_file_has_more_tensors(tmp_path: Path) -> None:
+def test_tables_cross_where_the_file_has_more_tensors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     placed(tmp_path, PADDED)
     kinds = ("onnx", "tmfile")
     for kind in kinds:
@@ -133,3 +137,40 @@ def test_tables_cross_where_the_file_has_more_tensors(tmp_path: Path) -> None:
     for table in kinds:
         words = "-m", tmp_path / "net.tmfile", "-f", tmp_path / f"{table}.scale", "-o", tmp_path / "o.tmfile"
         assert quant(*words).exit_code == 0
+
+
+CHOSEN = onnx_model(
+    "float[1, 3, 8, 8] x", "float[1, 4, 8, 8] a, float[1, 4, 8, 8] y",
+    f"{FIRST} c = Conv <kernel_shape = [1, 1]> (a, v) d = Max (a, c) e = Min (c, d, a) b = Sub (d, e) {NEXT}",
+    WEIGHTS,
+)  # fmt: skip
+
+
+def test_what_chooses_among_tensors_of_several_scales(tmp_path: Path) -> None:
+    """Tengine's kernels round what they choose to the scale of the result; the codes are the QDQ model's."""
+    placed(tmp_path, CHOSEN)
+    made = calib8.quantize(tmp_path / "net.onnx", tmp_path / "x.npz", target="tengine", repair=("none",))
+    made.save(tmp_path / "int8.tmfile")
+    scales = computed(read_tmfile(tmp_path / "int8.tmfile"))
+    assert scales["a"] != scales["c"]
+    assert scales["d"] not in (scales["a"], scales["c"]) or scales["e"] not in (scales["a"], scales["c"])
+    result = calib8.compare(tmp_path / "net.onnx", tmp_path / "int8.tmfile", tmp_path / "x.npz")
+    assert result.outputs.sqnr_db > 20
+
+
+def test_an_input_and_an_output_that_are_given_on(tmp_path: Path) -> None:
+    """As copies, that int8 has too."""
+    model = onnx_model(
+        "float[1, 3, 8, 8] x", "float[1, 3, 8, 8] same, float[1, 4, 8, 8] y, float[1, 4, 8, 8] again",
+        f"same = Identity (x) {FIRST} b = Relu (a) {NEXT} again = Identity (y)", WEIGHTS,
+    )  # fmt: skip
+    placed(tmp_path, model)
+    graph = read_tmfile(tmp_path / "net.tmfile")
+    assert [node.op for node in graph.nodes].count("Concat") >= 2
+    made = calib8.quantize(tmp_path / "net.onnx", tmp_path / "x.npz", target="tengine", repair=("none",))
+    made.save(tmp_path / "int8.tmfile")
+    session = calib8.InferenceSession(tmp_path / "int8.tmfile")
+    codes = np.random.default_rng(0).integers(-127, 128, (1, 3, 8, 8)).astype(np.int8)
+    same, one, other = session.run(None, {session.inputs[0].name: codes})
+    np.testing.assert_array_equal(same, codes)
+    np.testing.assert_array_equal(one, other)

@@ -54,22 +54,30 @@ def smallest(net: Net, node: ir.Node) -> None:
     for value in node.inputs:
         op, inputs, options = _negation(net, net.read(value), shape)
         negated.append(net.emit(f"{title}/negated", shape, op, inputs, **options))
-    op, options = _maximum(len(negated), shape)
-    op, inputs, options = _negation(net, net.emit(f"{title}/largest", shape, op, negated, **options), shape)
+    op, inputs, options = _maximum(net, title, negated, shape)
+    op, inputs, options = _negation(net, net.emit(f"{title}/largest", shape, op, inputs, **options), shape)
     net.write(node, op, inputs, **options)
 
 
 def largest(net: Net, node: ir.Node) -> None:
-    """The largest of tensors of one shape; of two of them by the operator that has an int8 kernel."""
+    """The largest of tensors of one shape, two by two, for which there is an int8 kernel."""
     _check_same(net, node)
-    op, options = _maximum(len(node.inputs), net.shape(node.outputs[0]))
-    net.write(node, op, [net.read(value) for value in node.inputs], **options)
+    tensors, title = [net.read(value) for value in node.inputs], node.outputs[0].name
+    op, inputs, options = _maximum(net, title, tensors, net.shape(node.outputs[0]))
+    net.write(node, op, inputs, **options)
 
 
-def _maximum(many: int, shape: tuple[int, ...]) -> tuple[str, dict[str, Option]]:
-    if many == 2 and len(shape) in AXES:
-        return "Eltwise", {"type": LARGER, "caffe_flavor": 0}
-    return "Maximum", {}
+def _maximum(
+    net: Net, title: str | None, tensors: list[str], shape: tuple[int, ...]
+) -> tuple[str, list[str], dict[str, Option]]:
+    """Operator, inputs and options of the last step; those before it are there."""
+    if len(tensors) < 2 or len(shape) not in AXES:
+        return "Maximum", tensors, {}
+    options: dict[str, Option] = {"type": LARGER, "caffe_flavor": 0}
+    first, *others, last = tensors
+    for tensor in others:
+        first = net.emit(f"{title}/largest", shape, "Eltwise", [first, tensor], **options)
+    return "Eltwise", [first, last], options
 
 
 def _negation(net: Net, tensor: str, shape: tuple[int, ...]) -> tuple[str, list[str], dict[str, Option]]:
@@ -171,8 +179,8 @@ def summed(net: Net, node: ir.Node) -> None:
 
 
 def gone(net: Net, node: ir.Node) -> None:
-    """What gives its input on; an output of the model needs a node."""
+    """What gives its input on; an output of the model needs a node, a Concat of one, which int8 has too."""
     if node.outputs[0].is_graph_output():
-        net.write(node, "Noop", [net.read(node.inputs[0])])
+        net.write(node, "Concat", [net.read(node.inputs[0])], axis=0)
         return
     net.follows(node.outputs[0], net.read(node.inputs[0]))

@@ -259,6 +259,8 @@ class Net:
         first = self._tensors[inputs[0]].layout if op in ("Reshape", "Softmax") else NCHW
         layout = NHWC if op == "Flatten" else first
         for name, shape in outputs:
+            if name in self._tensors:
+                raise NoFormError(f"its result would be called '{name}', as another tensor is")
             self._tensors[name] = Tensor(name, shape, layout=layout)
         self._steps.append(_Step(title, op, tuple(inputs), tuple(name for name, _ in outputs), options))
 

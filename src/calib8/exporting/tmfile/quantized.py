@@ -94,11 +94,15 @@ def _names(model: ir.Model, name: str) -> Mapping[str, str] | None:
     text = stored_entries(model).get(CONVERTER_NAMES)
     try:
         found = None if text is None else json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = text
-    if found is None or (isinstance(found, dict) and all(isinstance(one, str) for one in found.values())):
+    if found is None or (isinstance(found, dict) and all(map(_is_name, found.values()))):
         return found
     raise ModelError(name, f"its metadata '{CONVERTER_NAMES}' are broken", "Quantize it again")
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and name != ""
 
 
 def _order(model: ir.Model) -> list[str]:

@@ -54,8 +54,8 @@ def spread_scales(graph: Graph, known: Mapping[str, float], name: str) -> dict[s
     if lacking:
         problem = f"leaves {len(lacking)} of {len(live)} tensors in float: {', '.join(lacking[:9])}"
         cure = (
-            f"Quantize without {parameter('keep_float')}; what stays float even so has a scale where the "
-            "float model is exported as a tmfile and calib8 tengine-quant quantizes that"
+            "Export the float model as a tmfile and quantize that with calib8 tengine-quant, which gives "
+            f"every tensor a scale; or leave out {parameter('keep_float')}, if it names them"
         )
         raise UnsupportedModelError(name, f"{problem}; an int8 tmfile has codes everywhere", cure)
     return scales

@@ -24,6 +24,9 @@ from calib8.quantization.qdq import Codes, codes_of, constant_codes_of
 CODES_NAME: Final = "/codes"
 """Ending of the name under which a constant in codes is stored."""
 
+CHOOSING: Final = frozenset({"Max", "Min", "Concat"})
+"""Ops that give some of the values that they read, each of which may have a scale of its own in Tengine."""
+
 FLOAT_NAME: Final = "/float"
 """Ending of the name that an output of the model has before its quantizers."""
 
@@ -95,7 +98,7 @@ class _Taken:
         """Lets the readers read what was rounded."""
         reason = _misfit(codes)
         known = self.scales.setdefault(value, codes)
-        if reason is None and not known.same_parameters(codes):
+        if reason is None and not known.same_parameters(codes) and not _rescaled_by_reader(node, codes):
             reason = f"has two scales ({known} and {codes})"
         if reason is not None:
             self.problems.append(f"'{value.name}' {reason}")
@@ -123,6 +126,22 @@ class _Taken:
                 outputs[number] = new
                 if (new.name or "") == f"{title}{FLOAT_NAME}":
                     new.name = title
+
+
+def _rescaled_by_reader(node: ir.Node, codes: Codes) -> bool:
+    """Whether all that read a dequantizer round to its codes what they choose: Tengine does that by itself.
+
+    Q is monotone: Q(max(a, b)) = max(Q(a), Q(b)).
+    """
+    readers = [use.node for use in node.outputs[0].uses()]
+    return bool(readers) and all(
+        reader.op_type in CHOOSING
+        and any(
+            quantizes(use.node) and codes_of(use.node).same_parameters(codes)
+            for use in reader.outputs[0].uses()
+        )
+        for reader in readers
+    )
 
 
 def _scale(codes: Codes) -> float:
