@@ -17,15 +17,13 @@ from onnx_ir.passes import common as ir_passes
 from calib8.coded_array import CodedArray
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import Names, constant, label
+from calib8.ops.groups import JOINING
 from calib8.ops.questions import dequantizes, is_quantizer, quantizes
 from calib8.parameters import parameter
 from calib8.quantization.qdq import Codes, codes_of, constant_codes_of
 
 CODES_NAME: Final = "/codes"
 """Ending of the name under which a constant in codes is stored."""
-
-CHOOSING: Final = frozenset({"Max", "Min", "Concat"})
-"""Ops that give some of the values that they read, each of which may have a scale of its own in Tengine."""
 
 FLOAT_NAME: Final = "/float"
 """Ending of the name that an output of the model has before its quantizers."""
@@ -135,7 +133,7 @@ def _rescaled_by_reader(node: ir.Node, codes: Codes) -> bool:
     """
     readers = [use.node for use in node.outputs[0].uses()]
     return bool(readers) and all(
-        reader.op_type in CHOOSING
+        reader.op_type in JOINING
         and any(
             quantizes(use.node) and codes_of(use.node).same_parameters(codes)
             for use in reader.outputs[0].uses()
