@@ -131,8 +131,10 @@ class Compositions:
         """Inputs of a Concat side by side, or, where all have the same parts across it, these."""
         axes = rank(node.outputs[0]) or rank(node.inputs[0])
         values = [float_origin(value) for value in node.inputs if value is not None]
-        if not axes or len(values) < 2:
-            return None
+        if len(values) == 1:
+            return self.of(values[0], depth)
+        if not axes or len({_uncut(value) for value in values if not self.fixed(value)}) == 1:
+            return None  # a Pad, or parts of one tensor in another order
         axis = int_attribute(node, "axis", 0) % axes
         found = [self.of(value, depth) for value in values]
         first = found[0]
@@ -147,6 +149,12 @@ class Compositions:
                 return None
             parts += one.parts if one is not None and one.axis == axis else [Part(size, value)]
         return Composition(axis, tuple(parts))
+
+
+def _uncut(value: ir.Value) -> ir.Value | None:
+    """What a Split cuts into the value and others; the value itself where none does."""
+    node = value.producer()
+    return node.inputs[0] if node is not None and splits(node) else value
 
 
 def _cut(node: ir.Node, value: ir.Value, found: Composition) -> Composition | None:
