@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -290,6 +292,25 @@ def test_weights_need_a_scale_per_channel_and_no_zero_point() -> None:
     refused(with_tensor(graph, "w", data=None), UnsupportedModelError, "holds no values of 'w'")
     tiny = spoiled(graph, graph.tensors[-1].name, 1e-30)
     refused(tiny, UnsupportedModelError, "beyond int32")
+
+
+def test_few_pixels_of_a_huge_image_take_little_memory() -> None:
+    """Rows and columns are listed where they are picked, not all that there are."""
+    graph = one(
+        "Interp", (1, 1, 4, 2**26), (1, 1, 4, 8), **INTERP | {"width_scale": 0.0, "height_scale": 0.0}
+    )
+    tracemalloc.start()
+    try:
+        refused_or_not(graph)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 26
+
+
+def refused_or_not(graph: Graph) -> None:
+    with contextlib.suppress(Calib8Error):
+        lower_tmfile(graph)
 
 
 def test_random_feeds_reach_many_codes() -> None:

@@ -205,7 +205,7 @@ class Builder:
     def gather(self, name: str, source: int, axis: int, indices: npt.NDArray[np.int32]) -> int:
         """Elements of an axis in the order of the indices."""
         shape = self.slots[source].shape
-        if np.array_equal(indices, np.arange(shape[axis])):
+        if indices.size == shape[axis] and np.array_equal(indices, np.arange(indices.size)):
             return source
         new = (*shape[:axis], indices.size, *shape[axis + 1 :])
         return self._moved(source, new, lambda slots: Gather(name, *slots, axis, indices))
