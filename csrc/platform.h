@@ -22,6 +22,9 @@ namespace calib8::platform {
 void* aligned_memory(size_t alignment, size_t bytes);
 void free_aligned(void* memory);
 
+// Makes whole pages zeros without touching them; false where the system does not do that.
+bool forget_pages(void* memory, size_t bytes);
+
 // A hint that the memory is large and used everywhere.
 void use_huge_pages(void* memory, size_t bytes);
 

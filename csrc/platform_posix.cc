@@ -47,6 +47,14 @@ void* aligned_memory(size_t alignment, size_t bytes) { return std::aligned_alloc
 
 void free_aligned(void* memory) { std::free(memory); }
 
+bool forget_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
+#if defined(__linux__)
+  return madvise(memory, bytes, MADV_DONTNEED) == 0;
+#else
+  return false;  // there it is a hint, and the bytes stay
+#endif
+}
+
 void use_huge_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
 #if defined(MADV_HUGEPAGE)
   (void)madvise(memory, bytes, MADV_HUGEPAGE);

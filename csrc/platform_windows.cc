@@ -51,6 +51,8 @@ void* aligned_memory(size_t alignment, size_t bytes) { return _aligned_malloc(by
 
 void free_aligned(void* memory) { _aligned_free(memory); }
 
+bool forget_pages(void*, size_t) { return false; }
+
 void use_huge_pages(void*, size_t) {}  // they need a privilege
 
 int64_t machine_bytes() {

@@ -90,8 +90,12 @@ Context::Block Context::allocate(int64_t bytes) {
   const int64_t size = rounded_up(bytes + kSlack, alignment);
   void* memory = platform::aligned_memory(static_cast<size_t>(alignment), static_cast<size_t>(size));
   if (memory == nullptr) throw std::bad_alloc();
-  if (alignment == kHugePage) platform::use_huge_pages(memory, static_cast<size_t>(size));
-  std::memset(memory, 0, static_cast<size_t>(size));  // what no step of a forged plan writes tells nothing
+  const bool large = alignment == kHugePage;
+  if (large) platform::use_huge_pages(memory, static_cast<size_t>(size));
+  // What no step of a forged plan writes tells nothing, and takes no memory where it is large.
+  if (!large || !platform::forget_pages(memory, static_cast<size_t>(size))) {
+    std::memset(memory, 0, static_cast<size_t>(size));
+  }
   return Block(static_cast<uint8_t*>(memory));
 }
 

@@ -143,6 +143,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "constants": {"constants": np.ones(128, np.uint8)},
     "no constants": {"constants": None},
     "inputs": {"inputs": (PlanPort("x", "float99", (1,)),)},
+    "more than a port holds": {"inputs": (PlanPort("x", "uint8", (1 << 62, 5)),)},
     "axis of samples": {"inputs": (PlanPort("x", "uint8", (1, 4), counted=2),)},
     "no axis": {"inputs": (PlanPort("x", "uint8", (1, 4), counted=-2),)},
     "opcode": {"rows": (Row("dance", np.zeros(3, np.int64)),), "step_names": ("a",), "step_macs": (0,)},
@@ -267,6 +268,22 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(saved: Path) -> None:
     with pytest.raises(ModelError, match="is damaged: it states"):
         load_plan(saved)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the pages are written")
+def test_memory_that_no_step_uses_is_not_taken(plan: Plan) -> None:
+    feeds = random_feeds(example("Conv"), np.random.default_rng(1))
+    expected = InferenceSession(plan).run(None, feeds)
+    before = resident()
+    session = InferenceSession(replace(plan, arena_bytes=1 << 30))
+    found = session.run(None, feeds)
+    assert resident() - before < 1 << 28
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def resident() -> int:
+    """Bytes of the process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(

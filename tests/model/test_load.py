@@ -198,3 +198,17 @@ def test_text_that_is_no_model_is_refused(tmp_path: Path, suffix: str) -> None:
     path.write_text('{"format": "something else"}')
     with pytest.raises(ModelError, match="not an ONNX model"):
         load_model(path)
+
+
+def test_a_constant_that_states_sizes_beyond_all_disks_is_refused(tmp_path: Path) -> None:
+    """ONNX Runtime would be asked, with the large constants in a file."""
+    model = onnx_model(
+        "float[1, 4] x", "float[1, n] y", "a = MatMul (x, w) y = Add (a, b)",
+        {"w": np.ones((4, 3), np.float32), "b": np.ones(400, np.float32)},
+    )  # fmt: skip
+    for tensor in model.graph.initializer:
+        del tensor.dims[:]
+        tensor.dims.extend([1 << 23, 1 << 23])
+    onnx.save(model, tmp_path / "net.onnx")
+    with pytest.raises(ModelError, match=r"net\.onnx: is not valid ONNX"):
+        load_model(tmp_path / "net.onnx")

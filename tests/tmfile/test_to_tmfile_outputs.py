@@ -174,3 +174,15 @@ def test_an_input_and_an_output_that_are_given_on(tmp_path: Path) -> None:
     same, one, other = session.run(None, {session.inputs[0].name: codes})
     np.testing.assert_array_equal(same, codes)
     np.testing.assert_array_equal(one, other)
+
+
+def test_an_output_that_nothing_computes_is_refused() -> None:
+    """What yields it reads what nobody writes."""
+    net = Net()
+    weights = net.const("w", RNG.normal(size=(4, 3, 3, 3)).astype(np.float32))
+    net.tensors.append(Tensor("lost", (1, 3, 8, 8)))
+    lost = len(net.tensors) - 1
+    options = {**CONV, "input_channel": 3, "output_channel": 4}
+    net.add(Tensor("y", (1, 4, 8, 8)), "Convolution", (lost, weights), **options)
+    with pytest.raises(UnsupportedModelError, match="'y' is computed, where a constant is needed"):
+        float_model(net.graph(), "net")

@@ -19,7 +19,7 @@ from calib8.engine.run import ISAS
 from calib8.errors import ModelError
 from calib8.profiles import ALL_PROFILES
 from calib8.qparams import FLOAT32_MAX
-from calib8.tensors import UNTOLD
+from calib8.tensors import MOST_ELEMENTS, UNTOLD
 
 ALIGNMENT: Final = 64
 MOST_BYTES: Final = 1 << 40
@@ -88,7 +88,7 @@ def _check_port(port: PlanPort) -> None:
         raise ValueError(f"a port named {port.name!r:.60}")
     if not (isinstance(port.dtype, str) and port.dtype in DTYPES):
         raise ValueError(f"type {port.dtype!r:.60} of {port.name}")
-    if any(size < 1 for size in port.shape):
+    if any(size < 1 for size in port.shape) or math.prod(port.shape) > MOST_ELEMENTS:
         raise ValueError(f"shape {port.shape} of {port.name}")
     if port.counted is not None and not UNTOLD <= port.counted < len(port.shape):
         raise ValueError(f"axis {port.counted} of {port.name}, which has {len(port.shape)}")

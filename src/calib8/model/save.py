@@ -65,11 +65,19 @@ def save_beside_constants(model: ir.Model, path: Path) -> None:
     """Writes a file that ONNX Runtime maps the large constants of, from ``NAME.data``, in place of copying.
 
     Neither the model nor its constants are in memory a second time on the way.
+
+    Raises:
+        OutputError: the system does not write them, or a constant states sizes that no file has.
     """
-    parts = ir.external_data.unload_from_model(
-        model.clone(), path.parent, path.name + ".data", size_threshold_bytes=SMALLEST_MAPPED
-    )
-    path.write_bytes(ir.to_proto(parts).SerializeToString(deterministic=True))
+    try:
+        parts = ir.external_data.unload_from_model(
+            model.clone(), path.parent, path.name + ".data", size_threshold_bytes=SMALLEST_MAPPED
+        )
+        path.write_bytes(ir.to_proto(parts).SerializeToString(deterministic=True))
+    except OSError as error:
+        problem = f"its constants cannot be written to {path.parent} ({error.strerror or error})"
+        cure = "Free some space there, or export the model again"
+        raise OutputError(model.graph.name or "model", problem, cure) from error
 
 
 def _rename_external_data(path: Path, old: str, new: str) -> None:

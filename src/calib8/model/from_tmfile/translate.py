@@ -56,7 +56,10 @@ def float_model(graph: Graph, name: str) -> ir.Model:
         raise UnsupportedModelError(
             name, f"{count(len(problems), 'operator')} cannot be translated: {listed}", CURE
         )
-    _finish(builder)
+    try:
+        _finish(builder)
+    except NoFormError as reason:  # an output that no operator computes
+        raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
     return ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8")
 
 
