@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 import calib8
 from calib8.cli import app
 from calib8.delivery.exporting import export
-from calib8.errors import UnsupportedModelError
+from calib8.errors import TableError, UnsupportedModelError
 from calib8.exporting.tmfile.codes import in_codes
 from calib8.formats.convert import convert_table
 from calib8.model.from_tmfile.translate import float_model
@@ -72,13 +72,14 @@ def test_outputs_that_nodes_read_are_copied_at_the_end(tmp_path: Path) -> None:
     for graph in graphs:
         ops = [node.op for node in graph.nodes if node.op not in (CONST, "InputOp")]
         assert ops == [*["Convolution"] * 3, "Concat", "Concat"]
-        assert [graph.tensors[at].name for at in graph.output_tensors()] == ["a/output", "c/output", "y"]
+        names = [graph.tensors[at].name for at in graph.output_tensors()]
+        assert names == ["a/calib8_output", "c/calib8_output", "y"]
     x = {"x": RNG.normal(size=(1, 3, 8, 8)).astype(np.float32)}
     found, wanted = (open_session(one).run(x) for one in (float_model(graphs[0], "net"), load_model(READ)))
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
     scales = computed(graphs[1])
-    assert (scales["a/output"], scales["c/output"]) == (scales["a"], scales["c"])
+    assert (scales["a/calib8_output"], scales["c/calib8_output"]) == (scales["a"], scales["c"])
     result = calib8.compare(tmp_path / "net.onnx", tmp_path / "int8.tmfile", tmp_path / "x.npz")
     assert result.outputs.sqnr_db > 20
 
@@ -186,3 +187,22 @@ def test_an_output_that_nothing_computes_is_refused() -> None:
     net.add(Tensor("y", (1, 4, 8, 8)), "Convolution", (lost, weights), **options)
     with pytest.raises(UnsupportedModelError, match="'y' is computed, where a constant is needed"):
         float_model(net.graph(), "net")
+
+
+@pytest.mark.parametrize("ending", ["axis3", "part2", "negated", "largest", "output"])
+def test_tensors_of_the_user_with_such_names_have_scales_of_their_own(tmp_path: Path, ending: str) -> None:
+    """A table that lacks them is refused: one of ``a`` says nothing of them."""
+    own = f"a/{ending}"
+    model = onnx_model(
+        "float[1, 3, 8, 8] x", "float[1, 4, 8, 8] y",
+        f'{FIRST} "{own}" = Conv <kernel_shape = [1, 1]> (a, v) '
+        f'y = Conv <kernel_shape = [1, 1]> ("{own}", v)',
+        WEIGHTS,
+    )  # fmt: skip
+    placed(tmp_path, model)
+    (tmp_path / "t.scale").write_text("x 0.02 0\na 0.05 0\ny 0.1 0\n")
+    for net in ("net.onnx", "net.tmfile"):
+        with pytest.raises(TableError, match=f"lacks 1 of . tensors: '?{own}"):
+            calib8.quantize(tmp_path / net, table=calib8.read_table(tmp_path / "t.scale"), target="tengine")
+    words = "-m", tmp_path / "net.tmfile", "-f", tmp_path / "t.scale", "-o", tmp_path / "o.tmfile"
+    assert quant(*words).exit_code == 1

@@ -136,12 +136,23 @@ class Graph:
         return tuple(place for node in self.outputs for place in self.nodes[node].outputs)
 
 
-_MADE: Final = re.compile(r"(.+)/(?:axis\d|part\d|negated|largest|output)(?:_\d+)*")
+_MADE: Final = re.compile(r"(.+)/calib8_(?:axis\d|part\d|negated|largest|output)(?:_\d+)*")
+"""Names with our own mark, which no exporter gives a tensor of a model."""
+
+
+def made_name(name: str | None, what: str) -> str:
+    """What a tensor is called that ``exporting.tmfile`` makes for another.
+
+    Args:
+        name: of the other.
+        what: ``axis`` or ``part`` with a number, ``negated``, ``largest`` or ``output``.
+    """
+    return f"{name}/calib8_{what}"
 
 
 def copy_of(name: str) -> str:
     """What the copy of a tensor is called that is an output and read."""
-    return f"{name}/output"
+    return made_name(name, "output")
 
 
 def made_for(name: str) -> str | None:

@@ -18,7 +18,7 @@ from calib8.exporting.tmfile.net import Net
 from calib8.model.graph import float_attribute
 from calib8.ops.questions import adds, multiplies
 from calib8.passes.functions import clip_limits
-from calib8.tmfile.graph import Option
+from calib8.tmfile.graph import Option, made_name
 
 Translate = Callable[[Net, ir.Node], None]
 
@@ -53,9 +53,10 @@ def smallest(net: Net, node: ir.Node) -> None:
     negated = []
     for value in node.inputs:
         op, inputs, options = _negation(net, net.read(value), shape)
-        negated.append(net.emit(f"{title}/negated", shape, op, inputs, **options))
+        negated.append(net.emit(made_name(title, "negated"), shape, op, inputs, **options))
     op, inputs, options = _maximum(net, title, negated, shape)
-    op, inputs, options = _negation(net, net.emit(f"{title}/largest", shape, op, inputs, **options), shape)
+    most = net.emit(made_name(title, "largest"), shape, op, inputs, **options)
+    op, inputs, options = _negation(net, most, shape)
     net.write(node, op, inputs, **options)
 
 
@@ -76,7 +77,7 @@ def _maximum(
     options: dict[str, Option] = {"type": LARGER, "caffe_flavor": 0}
     first, *others, last = tensors
     for tensor in others:
-        first = net.emit(f"{title}/largest", shape, "Eltwise", [first, tensor], **options)
+        first = net.emit(made_name(title, "largest"), shape, "Eltwise", [first, tensor], **options)
     return "Eltwise", [first, last], options
 
 

@@ -12,7 +12,7 @@ from calib8.exporting.tmfile.elementwise import gone
 from calib8.exporting.tmfile.images import MAX, pool_options
 from calib8.exporting.tmfile.net import MOST_AXES, Net, split_options
 from calib8.model.graph import input_at, int_attribute, ints_attribute, reduced_axes
-from calib8.tmfile.graph import Option
+from calib8.tmfile.graph import Option, made_name
 
 UNUSED: Final = -2
 """Stands for an axis that a Reduction does not name."""
@@ -82,7 +82,7 @@ def cut(net: Net, node: ir.Node) -> None:
     tensor, sizes = net.read(node.inputs[0]), list(shape)
     for axis, begin, end, step in parts[:-1]:
         sizes[axis] = len(range(begin, end, step))
-        base = f"{node.outputs[0].name}/axis{axis}"
+        base = made_name(node.outputs[0].name, f"axis{axis}")
         tensor = net.emit(base, sizes, "Slice", [tensor], **_cut_options(axis, begin, end, step))
     if parts:
         net.write(node, "Slice", [tensor], **_cut_options(*parts[-1]))

@@ -20,7 +20,7 @@ from calib8.errors import NoFormError
 from calib8.exporting.tmfile.elementwise import gone
 from calib8.exporting.tmfile.net import Net
 from calib8.model.graph import input_at
-from calib8.tmfile.graph import Option
+from calib8.tmfile.graph import Option, made_name
 
 REFLECT = 2
 """Mode of a Pad."""
@@ -69,7 +69,8 @@ def _joined(net: Net, node: ir.Node, shape: Sizes, around: dict[int, tuple[int, 
         if axis == min(around):
             net.write(node, "Concat", inputs, axis=axis)
         else:
-            tensor = net.emit(f"{node.outputs[0].name}/axis{axis}", shape, "Concat", inputs, axis=axis)
+            title = made_name(node.outputs[0].name, f"axis{axis}")
+            tensor = net.emit(title, shape, "Concat", inputs, axis=axis)
 
 
 def _with_size(shape: Sizes, axis: int, size: int) -> Sizes:
@@ -106,7 +107,7 @@ def _edges(net: Net, node: ir.Node) -> Wrap:
         else:
             rest = length - first - last
         sizes = [size for size in (first, rest, last) if size]
-        parts = net.emit_parts(f"{node.outputs[0].name}/part{axis}", tensor, axis, [
+        parts = net.emit_parts(made_name(node.outputs[0].name, f"part{axis}"), tensor, axis, [
             _with_size(shape, axis, size) for size in sizes
         ])  # fmt: skip
         return [*parts[:1] * many[0], *parts, *parts[-1:] * many[1]]
