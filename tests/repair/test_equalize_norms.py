@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,8 +11,9 @@ import onnx_ir as ir
 import pytest
 from small_candidates import candidate_of, quality
 
+import calib8
 from calib8.model.graph import constant, model_hash
-from calib8.passes.channel_factors import channel_factors
+from calib8.passes.channel_factors import channel_factors, parse_factors
 from calib8.passes.norm_factors import norm_exits
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair.equalize_norms import equalize_norms
@@ -96,7 +98,24 @@ def test_the_factors_are_powers_of_two_and_found_again() -> None:
     np.testing.assert_array_equal(factors, np.rint(factors))
     assert np.all(factors[[2, 7, 11]] == 0.0) and np.median(factors) >= 3.0
     changes = channel_factors(made.model, found.model)
-    assert changes.others == {"t"} and not changes.factors  # its channels are not axis 1
+    assert set(changes.factors) == {"t"} and not changes.others
+    assert changes.axis("t") == 2 and changes.shaped("t", 3).shape == (1, 1, WIDTH)
+    assert parse_factors(changes.to_json(), "net").axes == {"t": 2}
+
+
+@pytest.mark.parametrize(("body", "output"), [(DIRECT, "float[N,6,5] y"), (MOVED, "float[N,2,3,5] y")])
+def test_compare_and_diagnose_know_the_factors(tmp_path: Path, body: str, output: str) -> None:
+    """Without its codes the model is the float model, and what the normalization yields is compared."""
+    onnx.save(loud_net(body, output=output), tmp_path / "net.onnx")
+    data = {"x": np.concatenate([feeds["x"] for feeds in runs_of()])}
+    made = calib8.quantize(tmp_path / "net.onnx", data, repair=("equalize-norms",), target="calib8")
+    made.save(tmp_path / "int8.onnx")
+    assert any('"axis": ' in one.value for one in onnx.load(tmp_path / "int8.onnx").metadata_props)
+    found = calib8.compare(tmp_path / "net.onnx", tmp_path / "int8.onnx", data)
+    tensors = {one.tensor: one for one in found.tensors}
+    assert not found.left_out and tensors["t"].local.sqnr_db > 30
+    diagnosis = calib8.diagnose(tmp_path / "net.onnx", tmp_path / "int8.onnx", data)
+    assert diagnosis.layers
 
 
 def test_of_rows_without_more_axes_the_factors_are_told() -> None:

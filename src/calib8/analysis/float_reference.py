@@ -6,9 +6,9 @@ of a Sum) comes from the prepared model; tensors that both have are equal but fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,11 +17,11 @@ import onnx_ir as ir
 
 from calib8.dissection.float_constants import FloatConstants
 from calib8.errors import UnsupportedModelError
-from calib8.model.graph import constant, input_at
+from calib8.model.graph import constant, input_at, rank
 from calib8.model.runtime import Arrays, Session, open_session
 from calib8.model.taps import tapped_model
+from calib8.ops.groups import CONVOLUTIONS
 from calib8.passes.channel_factors import ChannelFactors
-from calib8.passes.fold_affine import Vector
 from calib8.passes.layer_channels import layer_channels
 from calib8.passes.prepare import prepare
 from calib8.quantization.qdq import ACTIVATIONS, readable_copy
@@ -37,12 +37,12 @@ class FloatReference:
     Attributes:
         forms: the model and, where it can be made, its prepared form.
         tensors: inputs and computed tensors by name, of the first form that has them.
-        factors: tensor → what its channels (axis 1) are multiplied by to be those of the int8 model.
+        changes: what the channels of tensors are multiplied by to be those of the int8 model.
     """
 
     forms: tuple[ir.Model, ...]
     tensors: dict[str, ir.Value]
-    factors: Mapping[str, Vector] = field(default_factory=dict)
+    changes: ChannelFactors = UNCHANGED
 
     def constants(self, output: str, shape: tuple[int, ...]) -> FloatConstants | None:
         """Constant weight of this shape, and bias, of the layer that yields ``output``; None without one.
@@ -59,13 +59,20 @@ class FloatReference:
                         return self._scaled(layer, output, weight)
         return None
 
-    def _scaled(self, layer: ir.Node, output: str, weight: npt.NDArray[Any]) -> FloatConstants:
-        """The constants of a layer, its channels times the factors of what it reads and yields."""
-        source = layer.inputs[0]
-        read, made = self.factors.get("" if source is None else source.name or ""), self.factors.get(output)
-        channels = layer_channels(layer)
+    def _scaled(self, layer: ir.Node, output: str, weight: npt.NDArray[Any]) -> FloatConstants | None:
+        """The constants of a layer, its channels times the factors of what it reads and yields.
+
+        None where the factors of a tensor are along another axis than the layer's channels.
+        """
+        source, channels = layer.inputs[0], layer_channels(layer)
+        name = "" if source is None else source.name or ""
+        read, made = self.changes.factors.get(name), self.changes.factors.get(output)
         if channels is None or (read is None and made is None):
             return FloatConstants(weight, constant(input_at(layer, 2)))
+        axes = None if source is None or layer.op_type in CONVOLUTIONS else rank(source)
+        axis = 1 if axes is None else axes - 1
+        if any(self.changes.axis(one) != axis for one in (name, output) if one in self.changes.factors):
+            return None
         scaled = channels.scaled(inputs=None if read is None else 1.0 / read, outputs=made)
         bias = None if scaled.bias is None else scaled.bias.astype(np.float32)
         return FloatConstants(scaled.layout().astype(np.float32), bias)
@@ -81,7 +88,7 @@ class FloatReference:
             wanted = [name for name in wanted if name not in computed]
             if taken:
                 sessions.append((open_session(tapped_model(form, taken), threads=threads), tuple(taken)))
-        return OpenReference(tuple(sessions), self.factors)
+        return OpenReference(tuple(sessions), self.changes)
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class OpenReference:
     """Open sessions of the float model with the tensors that each gives, and factors on their channels."""
 
     sessions: tuple[tuple[Session, tuple[str, ...]], ...]
-    factors: Mapping[str, Vector] = field(default_factory=dict)
+    changes: ChannelFactors = UNCHANGED
 
     def run(self, feeds: Arrays) -> dict[str, npt.NDArray[Any]]:
         """The tensors by name, and what was fed.
@@ -100,10 +107,9 @@ class OpenReference:
         values: dict[str, npt.NDArray[Any]] = {name: np.asarray(array) for name, array in feeds.items()}
         for session, names in self.sessions:
             values.update(zip(names, session.run(feeds), strict=True))
-        for name in self.factors.keys() & values.keys():
+        for name in self.changes.factors.keys() & values.keys():
             array = values[name]
-            factors = self.factors[name].astype(np.float32)
-            values[name] = array * factors.reshape(-1, *[1] * (array.ndim - 2))
+            values[name] = array * self.changes.shaped(name, array.ndim).astype(np.float32)
         return values
 
 
@@ -128,7 +134,7 @@ def float_reference(model: ir.Model, sample: Arrays, changes: ChannelFactors = U
         tensors.update({value.name or "": value for value in form.graph.inputs})
         tensors.update({value.name or "": value for node in form.graph for value in node.outputs})
     kept = {name: value for name, value in tensors.items() if name not in changes.others}
-    return FloatReference(forms, kept, changes.factors)
+    return FloatReference(forms, kept, changes)
 
 
 def _before_activation(node: ir.Node) -> ir.Node:

@@ -86,7 +86,7 @@ def _restores(node: ir.Node, places: Mapping[ir.Value, str], reference: FloatRef
     """Whether a node takes factors from channels again; it is part of what reads it."""
     source = node.inputs[0] if multiplies(node) else None
     tensor = None if source is None else reference_tensor(source, places, reference.tensors)
-    return tensor in reference.factors and multiplied_by(node) is not None
+    return tensor in reference.changes.factors and multiplied_by(node) is not None
 
 
 def _without_activation(

@@ -29,6 +29,9 @@ from calib8.passes.norm_factors import norm_scale
 CHANNEL_FACTORS: Final = "channel_factors"
 """Key of the metadata that hold them."""
 
+MOST_AXES: Final = 8
+"""More than any tensor has that layers read."""
+
 TOLERANCE: Final = 1e-5
 """Of the largest magnitude: float32 rounding of the constants stays far below it."""
 
@@ -40,17 +43,33 @@ class ChannelFactors:
     Attributes:
         factors: tensor → what its channels are times the old ones, float64 [channels]; others are equal.
         others: tensors that differ in another way.
+        axes: tensor → axis of its channels, where that is not 1: the last one of rows.
     """
 
     factors: Mapping[str, Vector] = field(default_factory=dict)
     others: frozenset[str] = frozenset()
+    axes: Mapping[str, int] = field(default_factory=dict)
+
+    def axis(self, name: str) -> int:
+        """Of the channels of a tensor."""
+        return self.axes.get(name, 1)
+
+    def shaped(self, name: str, axes: int) -> Vector:
+        """The factors of a tensor of so many axes, to be multiplied with it."""
+        lengths = [1] * axes
+        lengths[self.axis(name)] = -1
+        return self.factors[name].reshape(lengths)
 
     def to_json(self) -> str:
         """As it is stored with a model: tensors of one path together, six digits."""
-        paths: dict[tuple[float, ...], list[str]] = {}
+        paths: dict[tuple[int, tuple[float, ...]], list[str]] = {}
         for name, found in self.factors.items():
-            paths.setdefault(tuple(float(f"{one:.6g}") for one in found), []).append(name)
-        listed = [{"tensors": names, "factors": list(found)} for found, names in paths.items()]
+            numbers = tuple(float(f"{one:.6g}") for one in found)
+            paths.setdefault((self.axis(name), numbers), []).append(name)
+        listed = [
+            {"tensors": names, "factors": list(found), **({} if axis == 1 else {"axis": axis})}
+            for (axis, found), names in paths.items()
+        ]
         return json.dumps({"paths": listed, "others": sorted(self.others)})
 
 
@@ -68,14 +87,20 @@ def parse_factors(text: str, source: str) -> ChannelFactors:
             for name in path["tensors"]
         }
         others = frozenset(str(name) for name in document["others"])
+        axes = {
+            str(name): path["axis"]
+            for path in document["paths"]
+            if "axis" in path
+            for name in path["tensors"]
+        }
         sound = all(
             found.ndim == 1 and np.all(np.isfinite(found) & (found > 0.0)) for found in factors.values()
-        )
+        ) and all(type(axis) is int and 0 <= axis < MOST_AXES for axis in axes.values())
     except (ValueError, TypeError, KeyError, AttributeError):
         sound = False
     if not sound:
         raise ModelError(source, f"its metadata '{CHANNEL_FACTORS}' are broken", "Quantize it again")
-    return ChannelFactors(factors, others)
+    return ChannelFactors(factors, others, axes)
 
 
 def channel_factors(before: ir.Model, after: ir.Model) -> ChannelFactors:
@@ -130,15 +155,19 @@ def _norm_factors(was: Vector | None, node: ir.Node) -> Vector | None:
 def _told(walk: ChannelWalk, of: Vector, there: Collection[str | None], others: set[str]) -> ChannelFactors:
     """Factors of all tensors that both graphs have; where they differ within a channel, it is another one."""
     factors: dict[str, Vector] = {}
+    axes: dict[str, int] = {}
     for value, classes in walk.classes.items():
-        found = of[classes]
+        found, name = of[classes], value.name or ""
         if value.name not in there or value.name in others or np.all(found == 1.0):
             continue
-        if along_axis(classes, 1):
-            factors[value.name or ""] = found.reshape(-1)
-        else:
-            others.add(value.name or "")
-    return ChannelFactors(factors, frozenset(others))
+        axis = next((one for one in (1, *range(classes.ndim)) if along_axis(classes, one)), None)
+        if axis is None:
+            others.add(name)
+            continue
+        factors[name] = found.reshape(-1)
+        if axis != 1:
+            axes[name] = axis
+    return ChannelFactors(factors, frozenset(others), axes)
 
 
 def _output_factors(was: LayerChannels, new: LayerChannels) -> Vector | None:

@@ -101,7 +101,7 @@ def _expected(repair: str, candidate: Candidate, data: RepairData) -> dict[str, 
     return {
         name: one.scaled(changes.factors[name]) if name in changes.factors else one
         for name, one in batch_norm_moments(data.original).items()
-        if name not in changes.others
+        if name not in changes.others and changes.axis(name) == 1
     }
 
 
