@@ -15,6 +15,9 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from calib8.errors import UsageError
+from calib8.parameters import parameter
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -34,6 +37,22 @@ def usable_cores(root: Folder = ROOT) -> int:
         root: where ``proc`` and ``sys`` lie.
     """
     return threads_for(allowed_cores(), cpu_quota(root))
+
+
+def default_threads() -> int:
+    """Threads where nothing is said: as many as there are cores, and no more than calib8 takes."""
+    return min(usable_cores(), MOST_THREADS)
+
+
+def refuse_many_threads(threads: int) -> None:
+    """Refuses more threads than calib8 takes, before one of them is started.
+
+    Raises:
+        UsageError: there are more than ``MOST_THREADS``.
+    """
+    if threads > MOST_THREADS:
+        problem = f"is more than {MOST_THREADS}, the most that calib8 takes"
+        raise UsageError(parameter("threads", threads), problem, f"Give a number from 1 to {MOST_THREADS}")
 
 
 def threads_for(cores: int, quota: float | None) -> int:

@@ -11,7 +11,9 @@ import pytest
 from onnx import helper, numpy_helper
 from tiny_models import FLAGS, cnn, save
 
+import calib8
 from calib8.demo import CALIBRATION_PATH
+from calib8.errors import UsageError
 from small_models import onnx_model
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -292,6 +294,25 @@ def test_what_is_no_file_is_told_alike_everywhere(
             ("quantize", path, *data, "-o", out / "q.onnx"),
         ):
             refused(cli(*command), 1, f"{path}: {problem}. Give the path of")
+
+
+@pytest.mark.parametrize("threads", [257, 1_000_000])
+@pytest.mark.parametrize("command", ["quantize", "calibrate", "evaluate", "compare", "diagnose", "tune"])
+def test_more_threads_than_there_can_be(
+    cli, refused, images: Path, tmp_path: Path, out: Path, command: str, threads: int
+) -> None:
+    """Before any of them is started."""
+    model = save(cnn(), tmp_path / "m.onnx")
+    words = {
+        "quantize": (model, "-o", out / "q.onnx"), "calibrate": (model, "-o", out / "t.json"),
+        "evaluate": (model, model), "compare": (model, model), "diagnose": (model, model),
+        "tune": (model, "-o", out / "q.onnx", "--min-sqnr", 25),
+    }  # fmt: skip
+    line = cli(command, *words[command], "--data", images, *FLAGS, "--threads", threads)
+    refused(line, 2, f"--threads {threads}: is more than 256", "Give a number from 1 to 256")
+    if command == "quantize":
+        with pytest.raises(UsageError, match=f"threads={threads}: is more than 256"):
+            calib8.quantize(model, images, threads=threads)
 
 
 @pytest.mark.slow

@@ -35,6 +35,15 @@ def test_refusals_are_one_line(error: Exception, told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "reason"), [(errno.ENAMETOOLONG, "File name too long"), (errno.ELOOP, "Too many links")]
+)
+def test_names_of_no_file(number: int, reason: str) -> None:
+    found = refused_by_system(OSError(number, reason, "n" * 300))
+    assert found is not None and found.exit_code == 2
+    assert str(found) == f"{'n' * 300}: is the name of no file ({reason}). Give another path."
+
+
+@pytest.mark.parametrize(
     "error",
     [
         ValueError("x"),

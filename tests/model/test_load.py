@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.load import OLDEST_OPSET, load_model
@@ -127,8 +128,43 @@ def test_external_data_outside_the_folder_is_refused(tmp_path: Path) -> None:
         if entry.key == "location":
             entry.value = "../net.data"
     path.write_bytes(proto.SerializeToString())
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match=r"'\.\./net\.data' of 'w' is outside of the folder"):
         load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("offset", "-4", "'w' have the offset '-4'"),
+        ("offset", "abc", "'w' have the offset 'abc'"),
+        ("length", "-1", "'w' have the length '-1'"),
+        ("length", "3", "has 3 bytes of external data for 'w', which takes 432"),
+        ("length", "433", "has 433 bytes"),
+        ("location", "/dev/zero", "'/dev/zero' of 'w' is outside of the folder"),
+        ("location", "deep/../../net.data", "is outside of the folder"),
+    ],
+)
+def test_broken_places_of_external_data_are_named(tmp_path: Path, key: str, value: str, told: str) -> None:
+    path = saved_with_external_data(tmp_path)
+    proto = onnx.load(path, load_external_data=False)
+    entries = {entry.key: entry for entry in proto.graph.initializer[0].external_data}
+    entries[key].value = value
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match=re.escape(told)):
+        load_model(path)
+
+
+@pytest.mark.parametrize("size", [4, 3000])
+def test_initializers_of_one_name_are_refused(tmp_path: Path, size: int) -> None:
+    """ONNX Runtime computes with the first of them, others with the last; large ones are read apart."""
+    shape = (size, 3, 3, 3) if size == 4 else (size, size)
+    proto = onnx.ModelProto.FromString(small_model().SerializeToString())
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(normal(*shape), "w"))
+    proto.graph.initializer.add().CopyFrom(numpy_helper.from_array(2 * normal(*shape), "w"))
+    onnx.save(proto, tmp_path / "net.onnx")
+    for source in (tmp_path / "net.onnx", proto):
+        with pytest.raises(ModelError, match="has 2 initializers of the name 'w'"):
+            load_model(source)
 
 
 @pytest.mark.parametrize("version", [0, 6, onnx.defs.onnx_opset_version() + 1])
@@ -187,7 +223,7 @@ def test_an_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("calib8.model.load.ir.load", refuse)  # a test may run as root, whom no mode stops
+    monkeypatch.setattr("calib8.model.load.onnx.load", refuse)  # a test may run as root, whom no mode stops
     with pytest.raises(ModelError, match="Permission denied"):
         load_model(path)
 

@@ -98,3 +98,18 @@ def test_names_that_are_no_text_are_refused(tmp_path: Path, name: str) -> None:
     path.write_bytes(proto.SerializeToString().replace(name.encode(), b"\xff" * 5))
     with pytest.raises(ModelError, match=r"net\.onnx"):
         load_model(path)
+
+
+@pytest.mark.parametrize("where", ["initializer", "node"])
+@pytest.mark.parametrize("shape", [(0, 3, 3, 3), (4, 0, 3, 3), (4, 3, 0, 3)])
+def test_weights_without_channels_are_refused(where: str, shape: tuple[int, ...]) -> None:
+    """ONNX Runtime ended with a fault once such a layer had codes."""
+    weight = onnx.numpy_helper.from_array(np.zeros(shape, np.float32), "w")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], name="c")]
+    if where == "node":
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], value=weight))
+    graph = helper.make_graph(nodes, "net", [x], [y], [weight] if where == "initializer" else [])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(ModelError, match=r"'w' of 'c' \(Conv\) has the shape .*nothing to compute"):
+        load_model(proto)

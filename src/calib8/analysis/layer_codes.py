@@ -65,7 +65,7 @@ def layer_codes(model: ir.Model) -> Iterator[LayerCodes]:
         weight, codes = _weight_codes(layer, source), codes_of(source)
         if weight is None or not _is_plain(before) or codes.scale is None or codes.zero_point is None:
             continue
-        if weight.ndim < 2 or codes.scale.size not in (1, weight.shape[layer.output_axis(weight.ndim)]):
+        if weight.ndim < 2 or not {codes.scale.size, codes.zero_point.size} <= {1, _outputs(layer, weight)}:
             continue
         yield _layer(layer, weight, codes, before)
 
@@ -95,10 +95,14 @@ def _layer(layer: Layer, weight: npt.NDArray[Any], codes: Codes, before: Codes) 
     )
 
 
+def _outputs(layer: Layer, weight: npt.NDArray[Any]) -> int:
+    return int(weight.shape[layer.output_axis(weight.ndim)])
+
+
 def _is_plain(codes: Codes) -> bool:
     """One scale and zero point for the tensor, both constant."""
-    known = codes.scale is not None and codes.zero_point is not None
-    return known and codes.per_tensor
+    scale, zero_point = codes.scale, codes.zero_point
+    return scale is not None and zero_point is not None and scale.size == zero_point.size == 1
 
 
 def _weight_codes(layer: Layer, source: ir.Node) -> npt.NDArray[Any] | None:

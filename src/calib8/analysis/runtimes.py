@@ -18,7 +18,7 @@ from calib8.errors import CrashError, UsageError
 from calib8.files import check_model_file
 from calib8.model.runtime import Arrays, Session, open_session
 from calib8.parameters import one_of, parameter
-from calib8.processors import MOST_THREADS
+from calib8.processors import refuse_many_threads
 from calib8.program.magic import is_program_file
 from calib8.session.prepared import NATIVE, PROGRAM_RUNTIMES, REFERENCE
 from calib8.tflite.magic import claims_to_be_tflite
@@ -223,7 +223,7 @@ def _open_tflite(path: Path_, runtime: str, settings: Settings) -> Session:
     if runtime in LITERT:
         return tflite_sessions.open_in_litert(path, runtime, settings.threads)
     if runtime in OWN:
-        _check_threads(settings.threads)
+        refuse_many_threads(settings.threads)
         return tflite_sessions.open_in_own(
             path, runtime, settings.threads, settings.profile, settings.integer_only
         )
@@ -243,7 +243,7 @@ def _open_tmfile(path: Path_, runtime: str, settings: Settings) -> Session:
     from calib8.analysis import tmfile_sessions  # ONNX models do without
 
     if runtime in OWN:
-        _check_threads(settings.threads)
+        refuse_many_threads(settings.threads)
         return tmfile_sessions.open_in_own(
             path, runtime, settings.threads, settings.profile, settings.integer_only
         )
@@ -274,7 +274,7 @@ def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -
     """
     from calib8.session import InferenceSession  # what lowers and runs takes long to import
 
-    _check_threads(settings.threads)
+    refuse_many_threads(settings.threads)
     opened = InferenceSession(
         model,
         runtime=runtime,
@@ -284,12 +284,6 @@ def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -
         state=settings.state,
     )
     return _OwnSession(opened.name, opened.inputs, opened.outputs, opened, f"{runtime}/{opened.rounding}")
-
-
-def _check_threads(threads: int) -> None:
-    if threads > MOST_THREADS:
-        problem = f"is more than {MOST_THREADS}, the most that calib8 takes"
-        raise UsageError(parameter("threads", threads), problem, f"Give a number from 1 to {MOST_THREADS}")
 
 
 def _open_native(path: Path_, settings: Settings) -> Session:

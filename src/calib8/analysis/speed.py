@@ -23,7 +23,7 @@ from calib8.modules.given import FilePath, ModelFiles, Module, as_files, is_modu
 from calib8.notebook import grid, in_notebook, notes
 from calib8.number_texts import percent
 from calib8.parameters import one_of, parameter
-from calib8.processors import MOST_THREADS, usable_cores
+from calib8.processors import MOST_THREADS, default_threads
 from calib8.progress import Progress, ShownProgress, callback_of, check_positive, draws_progress
 from calib8.requests import checks_types
 from calib8.tensors import whole_number
@@ -222,7 +222,7 @@ def _threads(given: int | Sequence[int] | None) -> tuple[int, ...]:
         UsageError: none, out of range, or a number twice.
     """
     if given is None:
-        return tuple(sorted({1, usable_cores()}))
+        return tuple(sorted({1, default_threads()}))
     listed = list(given) if isinstance(given, Sequence) else [given]
     numbers = [number for one in listed if (number := whole_number(one)) is not None]
     if not numbers or len(numbers) < len(listed) or not all(1 <= one <= MOST_THREADS for one in numbers):

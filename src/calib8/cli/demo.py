@@ -19,7 +19,7 @@ from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.verdict import say_verdicts
 from calib8.errors import PlaceError
 from calib8.files import atomic_output
-from calib8.processors import usable_cores
+from calib8.processors import default_threads
 
 if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation
@@ -79,7 +79,7 @@ def _quantize(terminal: Terminal, model: Path) -> Quantization:
     from calib8.data.preprocess import Preprocess
 
     preprocess = Preprocess(color="gray", mean=(assets.PIXEL_MEAN,), scale=(assets.PIXEL_SCALE,))
-    data, threads = assets.CALIBRATION_PATH, usable_cores()
+    data, threads = assets.CALIBRATION_PATH, default_threads()
     say_preflight(terminal, judge.preflight(model, data, preprocess=preprocess, threads=threads))
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(model, data, preprocess=preprocess, threads=threads, progress=progress)
@@ -95,7 +95,8 @@ def _evaluate(terminal: Terminal, models: list[Path]) -> list[Evaluation]:
     from calib8 import judge
 
     with shown_progress(terminal, "opening the models") as progress:
-        evaluations = judge.evaluate(models, assets.HELDOUT_PATH, threads=usable_cores(), progress=progress)
+        threads = default_threads()
+        evaluations = judge.evaluate(models, assets.HELDOUT_PATH, threads=threads, progress=progress)
     terminal.say("")
     terminal.say(f"{evaluations[0].images} images that neither training nor calibration saw:")
     terminal.show(evaluation_table(evaluations, [model_bytes_on_disk(model) for model in models]))

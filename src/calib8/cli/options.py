@@ -27,7 +27,7 @@ from calib8.cli.headings import (
 from calib8.cli.pairs import declared_states, fixed_values, pairs_of
 from calib8.cli.sound_options import SoundOptions
 from calib8.cli.stream_options import FixOption, StateOption
-from calib8.processors import usable_cores
+from calib8.processors import default_threads
 
 if TYPE_CHECKING:
     from calib8.calibration.range_choice import RangeChoice
@@ -134,7 +134,7 @@ class ReadingOptions(SoundOptions):
     @property
     def thread_count(self) -> int:
         """Threads to use."""
-        return usable_cores() if self.threads is None else self.threads
+        return default_threads() if self.threads is None else self.threads
 
 
 FORMATS_HELP: Final = (

@@ -1,4 +1,4 @@
-"""What the system refuses a command: memory, open files, threads, space for what it prints."""
+"""What the system refuses a command: memory, open files, threads, space for what it prints, long names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Final
 
-from calib8.errors import Calib8Error, OutputError
+from calib8.errors import Calib8Error, OutputError, UsageError
 from calib8.parameters import parameter
 
 _MEMORY: Final = ("bad_alloc", "cannot allocate memory", "failed to allocate memory", "failed to map segment")
@@ -15,6 +15,7 @@ _MEMORY: Final = ("bad_alloc", "cannot allocate memory", "failed to allocate mem
 
 _SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO})
 _FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_NAMES: Final = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
 
 
 def refused_by_system(error: BaseException) -> Calib8Error | None:
@@ -34,6 +35,8 @@ def refused_by_system(error: BaseException) -> Calib8Error | None:
     if error.errno in _SPACE:
         problem = f"cannot be written ({error.strerror})"
         return OutputError(name or "standard output", problem, "Choose a place with free space")
+    if error.errno in _NAMES:
+        return UsageError(name or "a path", f"is the name of no file ({error.strerror})", "Give another path")
     if error.errno == errno.ENOMEM:
         return refused_by_system(MemoryError())
     return None

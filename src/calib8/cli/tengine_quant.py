@@ -30,7 +30,7 @@ from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.ops.questions import is_softmax
-from calib8.processors import usable_cores
+from calib8.processors import default_threads
 from calib8.tmfile.magic import is_tmfile_name
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class TengineRun:
     @property
     def reading(self) -> ReadingOptions:
         """How the images are read."""
-        threads = usable_cores() if self.threads is None else self.threads
+        threads = default_threads() if self.threads is None else self.threads
         return ReadingOptions(threads=threads, skip_bad=self.skip_bad)
 
 

@@ -17,6 +17,7 @@ from calib8.data.samples import Dataset, DataSource, OpenableData, check_samples
 from calib8.data.sound import is_sound
 from calib8.errors import UsageError
 from calib8.parameters import parameter
+from calib8.processors import refuse_many_threads
 from calib8.progress import check_positive
 from calib8.requests import Request
 from calib8.tensors import TensorSpec
@@ -70,6 +71,7 @@ class Reading(Request):
         check_samples(self.samples)
         check_positive("batch", self.batch_size)
         check_positive("threads", self.threads)
+        refuse_many_threads(self.threads)
         known_preprocess(self.preprocess)
         given: object = self.framing
         if given is not None and not isinstance(given, Framing):

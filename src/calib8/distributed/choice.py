@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from calib8.distributed.store import Store
+from calib8.processors import refuse_many_threads
 from calib8.progress import check_positive
 from calib8.requests import Request
 
@@ -42,6 +43,7 @@ class ClusterChoice(Request):
         super().__post_init__()
         check_positive("workers", 1 if self.workers is None else self.workers)
         check_positive("threads", self.threads)
+        refuse_many_threads(self.threads)
         if self.checkpoint is not None:
             Store.at(self.checkpoint)
 

@@ -22,6 +22,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from calib8.model.stored_constants import check_initializers
+
 LARGE_FILE: Final = 2**23
 LARGE_CONSTANT: Final = 2**16
 """Bytes from which on a file, and a constant in it, is read apart."""
@@ -119,6 +121,7 @@ def read_light(path: Path) -> LightModel | None:
 
     Raises:
         DecodeError, ValueError, TypeError, LookupError: as from ``onnx_ir.load``.
+        ModelError: as from ``check_initializers``.
     """
     if path.suffix != ".onnx" or sys.byteorder != "little":
         return None
@@ -135,9 +138,9 @@ def read_light(path: Path) -> LightModel | None:
     except (OSError, ValueError, IndexError):
         return None
     proto = onnx.ModelProto.FromString(parsed)
-    names = [tensor.name for tensor in proto.graph.initializer]
+    check_initializers(proto, str(path))
     model = ir.from_proto(proto)
-    if len(set(names)) < len(names) or not _give_back(model, constants, path):
+    if not _give_back(model, constants, path):
         return None
     ir.external_data.set_base_dir(model.graph, os.path.dirname(path))  # noqa: PTH120 - as onnx_ir.load does
     return LightModel(model, checked)

@@ -22,7 +22,13 @@ from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.large_constants import read_light
 from calib8.model.node_order import put_in_order
 from calib8.model.runtime import as_written, open_session
-from calib8.model.stored_constants import check_constants, check_names, has_external_data
+from calib8.model.stored_constants import (
+    check_constants,
+    check_initializers,
+    check_names,
+    check_weights,
+    has_external_data,
+)
 from calib8.model.time_first import time_first
 from calib8.tflite.magic import claims_to_be_tflite
 from calib8.tmfile.magic import claims_to_be_tmfile
@@ -98,6 +104,7 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         _check_graph(model, checked, subject)
         check_constants(model, subject)
         check_names(model, subject)
+        check_weights(model, subject)
     except UNREADABLE as error:
         raise _not_onnx(subject, error) from error
     return model
@@ -142,12 +149,13 @@ def naming_file(model: ir.Model) -> Iterator[None]:
 def _parsed(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[ir.Model, Checked]:
     """The graph, and what of it onnx's checker looks at."""
     if isinstance(source, onnx.ModelProto):
+        check_initializers(source, "ModelProto")
         return ir.from_proto(source), source
     path = Path(source)
     check_model_file(source, "Give the path of an .onnx, .tflite or .tmfile")
     try:
         light = read_light(path)
-        model = ir.load(path) if light is None else light.model
+        model = _read_whole(path) if light is None else light.model
     except OSError as error:
         raise ModelError(
             str(path), f"cannot be read ({error.strerror or error})", "Check its permissions"
@@ -157,6 +165,15 @@ def _parsed(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[ir.Model,
     if light is None or has_external_data(model):
         return model, library_path(path)
     return model, light.checked
+
+
+def _read_whole(path: Path) -> ir.Model:
+    """As ``onnx_ir.load``, which takes the last of several initializers of one name; runtimes the first."""
+    proto = onnx.load(path, load_external_data=False)
+    check_initializers(proto, str(path))
+    model = ir.from_proto(proto)
+    ir.external_data.set_base_dir(model.graph, path.parent)
+    return model
 
 
 def _from_tflite(path: str) -> ir.Model:
@@ -208,15 +225,18 @@ def _check_external_data(model: ir.Model, subject: str) -> None:
         if not isinstance(tensor, ir.ExternalTensor):
             continue
         cure = "Keep the external data file beside the model, under the name it was exported with"
-        path = Path(tensor.path)
+        file = f"external data file '{tensor.location}'"
+        path, place = Path(tensor.path), Path(os.path.normpath(tensor.location))
+        if place.is_absolute() or place.parts[:1] == ("..",):
+            raise ModelError(subject, f"{file} of '{name}' is outside of the folder of the model", cure)
         if not path.is_file():
-            raise ModelError(subject, f"external data file '{tensor.location}' of '{name}' is missing", cure)
+            raise ModelError(subject, f"{file} of '{name}' is missing", cure)
+        if tensor.length not in (None, tensor.nbytes):
+            problem = f"has {tensor.length} bytes of external data for '{name}', which takes {tensor.nbytes}"
+            raise ModelError(subject, problem, "Export or download the model again")
         needed = (tensor.offset or 0) + tensor.nbytes
         if path.stat().st_size < needed:
-            problem = (
-                f"external data file '{tensor.location}' ends before tensor '{name}' ({needed} bytes needed)"
-            )
-            raise ModelError(subject, problem, cure)
+            raise ModelError(subject, f"{file} ends before tensor '{name}' ({needed} bytes needed)", cure)
 
 
 def _check_graph(model: ir.Model, checked: Checked, subject: str) -> None:

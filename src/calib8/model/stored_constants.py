@@ -5,11 +5,14 @@ onnx's checker refuses too few bytes of ``raw_data``; too many pass it, and NumP
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+import onnx
 import onnx_ir as ir
 
 from calib8.errors import ModelError
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.tensors import shape_text
 
 
@@ -31,6 +34,54 @@ def check_constants(model: ir.Model, subject: str) -> None:
                 raise _broken(subject, f"{what} cannot be read ({error})") from error
         elif (found := len(tensor.raw.raw_data)) != tensor.nbytes:
             raise _broken(subject, f"{what} takes {tensor.nbytes} bytes and has {found}")
+
+
+def check_weights(model: ir.Model, subject: str) -> None:
+    """Looks at the weights of layers; a layer without channels ends ONNX Runtime, once it has codes.
+
+    Raises:
+        ModelError: an axis of a weight has the size 0.
+    """
+    for node in _nodes(model):
+        weight = node.inputs[1] if node.op_type in WEIGHTED_OPS and len(node.inputs) > 1 else None
+        array = None if weight is None else ir.convenience.get_const_tensor(weight)
+        if weight is not None and array is not None and 0 in array.shape.numpy():
+            problem = (
+                f"the weight '{weight.name}' of '{node.name}' ({node.op_type}) has the shape "
+                f"{shape_text(array.shape.numpy())}, so there is nothing to compute"
+            )
+            raise _broken(subject, problem)
+
+
+def check_initializers(model: onnx.ModelProto, subject: str) -> None:
+    """Looks at what an ``onnx_ir.Model`` does not tell any more: names given twice, places that are none.
+
+    Raises:
+        ModelError: two initializers of a graph have one name, so that runtimes compute with different ones;
+            external data begin at or have a number of bytes that is none.
+    """
+    for graph in _graphs(model.graph):
+        sparse = (tensor.values for tensor in graph.sparse_initializer)
+        tensors = [*graph.initializer, *sparse]
+        seen = Counter(tensor.name for tensor in tensors if tensor.name)
+        twice = sorted(name for name, times in seen.items() if times > 1)
+        if twice:
+            raise _broken(subject, f"has {seen[twice[0]]} initializers of the name '{twice[0]}'")
+        for tensor in tensors:
+            for entry in tensor.external_data:
+                if entry.key in ("offset", "length") and not entry.value.isdecimal():
+                    problem = f"the external data of '{tensor.name}' have the {entry.key} '{entry.value}'"
+                    raise _broken(subject, problem)
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """A graph and those inside its nodes."""
+    waiting = [graph]
+    while waiting:
+        yield (one := waiting.pop())
+        for node in one.node:
+            for attribute in node.attribute:
+                waiting += [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
 
 
 def has_external_data(model: ir.Model) -> bool:

@@ -26,7 +26,7 @@ def check_page(path: str | os.PathLike[str], option: str = "") -> Path:
     """
     file = checked_path(path, "path")
     subject = f"{option} {file}".strip()
-    if file.name and not file.is_dir():
+    if file.name and not os.path.isdir(file):  # noqa: PTH112 - a name that no file can have is no folder
         _check_suffix(file, subject)
     check_place(subject, file)
     return file

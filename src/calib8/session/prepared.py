@@ -16,7 +16,7 @@ from calib8.engine.run import Engine, available_isas, default_isa
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.forks import whole_imports
 from calib8.parameters import one_of
-from calib8.processors import MOST_THREADS, usable_cores
+from calib8.processors import MOST_THREADS, default_threads
 from calib8.profiles import WITH_FLOATS, Profile
 from calib8.session.bound import OneAtATime
 from calib8.session.ports import Array, Shapes, plan_specs, program_specs
@@ -56,7 +56,7 @@ def run_settings(runtime: str, threads: int | None, isa: str | None, pin: bool) 
     """
     if runtime not in PROGRAM_RUNTIMES:
         raise UsageError(f"runtime '{runtime}'", "does not run programs", one_of(runtime, PROGRAM_RUNTIMES))
-    count = min(usable_cores(), MOST_THREADS) if threads is None else whole_number(threads)
+    count = default_threads() if threads is None else whole_number(threads)
     cure = f"Give a whole number in 1 … {MOST_THREADS}, or None for as many as processors may be used"
     if count is None:
         raise UsageError(f"threads {threads!r}", "is not a whole number", cure)
