@@ -31,7 +31,7 @@ def tensor_makers(original: ir.Model, prepared: ir.Model) -> dict[str, str]:
         prepared: what the passes made of it; its nodes have names.
     """
     found = {value.name or "": node.name or "" for node in prepared.graph for value in node.outputs}
-    for node in _computing(original):
+    for node in reversed(list(_computing(original))):  # so the next node's tensors are there already
         name = _does_its_work(node, found)
         if name is not None:
             found.update({value.name or "": name for value in node.outputs if value.name not in found})
