@@ -58,6 +58,7 @@ struct MappedFile {
   bool regular = true;  // otherwise it is a folder, a pipe or the like, and was not opened
   std::string problem;  // the system's words where it cannot be read, or empty
 };
+// Throws std::bad_alloc where there is no room for it.
 MappedFile map_file(const char* path);
 
 }  // namespace calib8::platform

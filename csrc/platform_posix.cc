@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -130,6 +131,7 @@ MappedFile map_file(const char* path) {
   const auto size = file.regular ? static_cast<size_t>(found.st_size) : 0;
   if (size == 0) return file;
   void* const memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.number(), 0);
+  if (memory == MAP_FAILED && errno == ENOMEM) throw std::bad_alloc();
   if (memory == MAP_FAILED) return failed();
   const auto unmap = [size](const uint8_t* bytes) { (void)munmap(const_cast<uint8_t*>(bytes), size); };
   file.bytes = std::shared_ptr<const uint8_t>(static_cast<const uint8_t*>(memory), unmap);

@@ -26,7 +26,9 @@ using calib8::c_library::Fault;
 using calib8::c_library::Model;
 namespace plan = calib8::plan;
 
-// As much of a text as there is room for; no character of UTF-8 is cut.
+bool control(char one) { return static_cast<unsigned char>(one) < ' ' || one == '\x7f'; }
+
+// As much of a text as there is room for, on one line; no character of UTF-8 is cut.
 void tell(calib8_error* error, calib8_code code, const char* text) {
   if (error == nullptr) return;
   size_t size = std::strlen(text);
@@ -36,6 +38,7 @@ void tell(calib8_error* error, calib8_code code, const char* text) {
   }
   error->code = code;
   std::memcpy(error->text, text, size);
+  std::replace_if(error->text, error->text + size, control, '?');
   std::memset(error->text + size, 0, sizeof error->text - size);
 }
 

@@ -6,7 +6,9 @@ Slow, for the whole engine is compiled once more: ``scripts/check-full`` runs it
 from __future__ import annotations
 
 import json
+import os
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -167,7 +169,7 @@ def test_codes_and_texts(programs: Programs, examples: list[Path], tmp_path: Pat
     ("rows", "here", "in_python"),
     [
         (1, "no step fills the output y", "no step fills the output y"),
-        (1 << 44, "the shape of y", "bytes of memory, this machine has"),
+        (1 << 44, "the shape of y", r"makes no plan \(shape .* of y\)"),
     ],
 )
 def test_a_larger_output_than_is_written(
@@ -183,6 +185,20 @@ def test_a_larger_output_than_is_written(
     assert result.returncode == 1 and here in result.stderr, result
     with pytest.raises(ModelError, match=in_python):
         InferenceSession(tmp_path / "larger.c8")
+
+
+def test_a_file_for_which_there_is_no_room(prefix: Path, examples: list[Path], tmp_path: Path) -> None:
+    """It is there and can be read: memory is what lacks."""
+    [plan] = [path for path in examples if path.stem == "Conv_tflite"]
+    (tmp_path / "large.c8").write_bytes(plan.read_bytes())
+    os.truncate(tmp_path / "large.c8", 1 << 31)
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+    run = [str(prefix / "bin" / "calib8-run"), str(tmp_path / "large.c8")]
+    result = subprocess.run(run, capture_output=True, text=True, preexec_fn=limited)
+    assert result.returncode == 1 and "there is not enough memory" in result.stderr, result
 
 
 @pytest.mark.parametrize("length", [4, -1])

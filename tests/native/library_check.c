@@ -136,6 +136,8 @@ static void check_options(const char* path) {
   options.reserved = 0;
   options.isa = "sse9";
   expect(calib8_open_file(path, &options, &model, &error), CALIB8_NO_ISA, &error, "'sse9' is unknown");
+  options.isa = "\n";
+  expect(calib8_open_file(path, &options, &model, &error), CALIB8_NO_ISA, &error, "'?' is unknown");
   longer.known.size = sizeof longer;
   expect(calib8_open_file(path, &longer.known, &model, &error), CALIB8_OK, &error, "");
   calib8_close(model);
@@ -156,6 +158,8 @@ static void check_files(const char* path, const char* folder) {
   unsigned char* bytes = whole_file(path, &size);
   expect(calib8_open_file("no/such/file.c8", NULL, &model, &error), CALIB8_NO_FILE, &error,
          "no/such/file.c8: cannot");
+  expect(calib8_open_file("no/\x1b[2J\nfile.c8", NULL, &model, &error), CALIB8_NO_FILE, &error,
+         "no/?[2J?file.c8: cannot"); /* one line, whatever is given */
   expect(calib8_open_file(folder, NULL, &model, &error), CALIB8_NO_FILE, &error, "no regular file");
   expect(calib8_open_file(NULL, NULL, &model, &error), CALIB8_BAD_ARGUMENT, &error, "path is NULL");
   expect(calib8_open_file(path, NULL, NULL, &error), CALIB8_BAD_ARGUMENT, &error, "model is NULL");
