@@ -141,6 +141,14 @@ def test_a_broken_entry_is_named(field: str, value: object) -> None:
     assert "my.json" in str(caught.value)
 
 
+@pytest.mark.parametrize("entry", [-1, None, [], {"range": None}, {"range": {}, "observed": 3}])
+def test_an_entry_of_another_kind_is_told_in_words(entry: object) -> None:
+    document = json.loads(example().to_json())
+    document["tensors"]["conv1"] = entry
+    with pytest.raises(TableError, match="'conv1': broken entry .it needs a 'range' and an 'observed'"):
+        CalibrationTable.from_json(json.dumps(document), "my.json")
+
+
 @pytest.mark.parametrize("field", ["range", "method", "clipped", "count", "zeros", "observed"])
 def test_an_entry_without_a_field_is_named(field: str) -> None:
     document = json.loads(example().to_json())

@@ -221,7 +221,12 @@ def _fields(entry: TableEntry) -> dict[str, Any]:
 
 
 def _entry(name: str, fields: Any, source: str) -> TableEntry:
+    parts = (
+        [fields, *(fields.get(key) for key in ("range", "observed"))] if isinstance(fields, dict) else [None]
+    )
     try:
+        if not all(isinstance(part, dict) for part in parts):
+            raise ValueError("it needs a 'range' and an 'observed' with their limits")
         entry = TableEntry(
             range=Range(**fields["range"]),
             method=str(fields["method"]),
