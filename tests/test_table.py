@@ -145,7 +145,7 @@ def test_a_broken_entry_is_named(field: str, value: object) -> None:
 def test_an_entry_of_another_kind_is_told_in_words(entry: object) -> None:
     document = json.loads(example().to_json())
     document["tensors"]["conv1"] = entry
-    with pytest.raises(TableError, match="'conv1': broken entry .it needs a 'range' and an 'observed'"):
+    with pytest.raises(TableError, match=r"'conv1': broken entry .it needs a 'range' and an 'observed'"):
         CalibrationTable.from_json(json.dumps(document), "my.json")
 
 
