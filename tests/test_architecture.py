@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "calib8"
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
     {"parameters", "signals"},
-    {"addresses", "errors", "number_texts", "type_texts"},
+    {"addresses", "errors", "json_texts", "number_texts", "type_texts"},
     {
         "files",
         "notebook",

@@ -233,6 +233,9 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
         Statistics.load(rewrite(path, header=header(format="other")))
     with pytest.raises(TableError, match="is broken"):
         Statistics.load(rewrite(path, header=header(names=["a", "b", "c", "d"])))
+    for names in (["a", "x"], [], {}, "axy", ["a", "a", "x"], [1, 2, 3]):
+        with pytest.raises(TableError, match="is broken"):
+            Statistics.load(rewrite(path, header=header(names=names)))
     with pytest.raises(TableError, match="is broken"):
         Statistics.load(rewrite(path, zeros=np.array([5, 0, 0])))
     with pytest.raises(TableError, match="'zeros' is float64"):

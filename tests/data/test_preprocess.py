@@ -1,6 +1,7 @@
 """Every step from image to tensor on hand-made images, and what the settings refuse."""
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -318,6 +319,7 @@ def test_broken_json_names_its_source(change: dict[str, Any], problem: str) -> N
         ({"size": (5, 4), "focus": True, "resize": "none"}, "size cannot be"),
         ({"crop": 0.0}, "crop cannot be"),
         ({"crop": 1.5}, "crop cannot be"),
+        *(({"crop": crop, "size": (16, 16)}, "crop cannot be") for crop in (0.0, 1e-300, math.nan, "x", [])),
         ({"crop_pad": -1}, "crop_pad cannot be"),
         ({"resize_to": 0}, "resize_to cannot be"),
         ({"resize_to": (1, 2, 3)}, "resize_to cannot be"),

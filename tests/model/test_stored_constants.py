@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from calib8.errors import ModelError
+from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.load import load_model
 
 
@@ -112,4 +112,43 @@ def test_weights_without_channels_are_refused(where: str, shape: tuple[int, ...]
     graph = helper.make_graph(nodes, "net", [x], [y], [weight] if where == "initializer" else [])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with pytest.raises(ModelError, match=r"'w' of 'c' \(Conv\) has the shape .*nothing to compute"):
+        load_model(proto)
+
+
+def calling(levels: int, calls: int) -> onnx.ModelProto:
+    """Functions that call the next one so many times."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    functions = []
+    for level in range(levels):
+        op, domain = (f"f{level + 1}", "own") if level + 1 < levels else ("Relu", "")
+        names = ["a", *(f"t{number}" for number in range(calls - 1)), "b"]
+        nodes = [
+            helper.make_node(op, names[i : i + 1], names[i + 1 : i + 2], domain=domain) for i in range(calls)
+        ]
+        functions.append(helper.make_function("own", f"f{level}", ["a"], ["b"], nodes, opsets))
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("f0", ["x"], ["y"], domain="own")], "net", [x], [y])
+    return helper.make_model(graph, functions=functions, opset_imports=opsets, ir_version=8)
+
+
+@pytest.mark.parametrize(("levels", "calls"), [(30, 2), (6, 10), (3000, 1)])
+def test_functions_that_become_too_many_nodes_are_refused(levels: int, calls: int) -> None:
+    with pytest.raises(UnsupportedModelError, match="its functions make more than 100,000 nodes"):
+        load_model(calling(levels, calls))
+
+
+def test_functions_of_some_nodes_pass() -> None:
+    assert load_model(calling(4, 3)).graph.num_nodes() >= 1
+
+
+def test_sparse_constants_are_refused() -> None:
+    """onnx_ir passes over them."""
+    proto, _ = model("initializer")
+    dense = proto.graph.initializer.pop()
+    values = helper.make_tensor(dense.name, TensorProto.FLOAT, [2], [1.0, 2.0])
+    places = helper.make_tensor("places", TensorProto.INT64, [2], [0, 4])
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2, 3]))
+    with pytest.raises(
+        UnsupportedModelError, match="holds the sparse constant 'weight'. Export it as a dense"
+    ):
         load_model(proto)

@@ -113,8 +113,22 @@ def test_they_come_back_from_their_text() -> None:
         '{"paths": [{"tensors": ["t"], "factors": [0]}], "others": []}',
         '{"paths": [{"tensors": ["t"], "factors": [[1]]}], "others": []}',
         '{"paths": [{"tensors": ["t"], "factors": [NaN]}], "others": []}',
+        '{"paths": [{"tensors": ["t"], "factors": [1e300]}], "others": []}',
+        f'{{"paths": [{{"tensors": ["t"], "factors": [1{"0" * 400}]}}], "others": []}}',
+        '{"paths": [{"tensors": ["t"], "factors": ["1"]}], "others": []}',
+        '{"paths": [{"tensors": "t", "factors": [1]}], "others": []}',
+        '{"paths": [{"tensors": ["t"], "factors": [1], "axis": 99}], "others": []}',
+        '{"paths": [{"tensors": ["t"], "factors": [1], "axis": "2"}], "others": []}',
+        "[" * 100_000,
     ],
 )
 def test_broken_texts_are_refused(text: str) -> None:
     with pytest.raises(ModelError, match="broken"):
         parse_factors(text, "model.onnx")
+
+
+@pytest.mark.parametrize("count", [0, 5, 1000])
+def test_another_number_of_factors_is_refused(count: int) -> None:
+    changes = ChannelFactors({"t": np.ones(count)})
+    with pytest.raises(ModelError, match=f"'t': the metadata .* have {count} factors for it, and 6 channels"):
+        changes.shaped("t", (2, 6, 4, 4))

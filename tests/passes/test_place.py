@@ -76,6 +76,17 @@ def test_limits_of_a_clip() -> None:
     assert clip_limits(next(iter(model.graph))) == (-math.inf, math.inf)
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "limits"), [(math.nan, 2, (-math.inf, 2)), (1, math.nan, (1, math.inf))]
+)
+def test_limits_that_are_no_number_are_none(low: float, high: float, limits: tuple[float, float]) -> None:
+    model = ir.from_proto(onnx_model(
+        "float[N] x", "float[N] y", "y = Clip(x, low, high)",
+        {"low": np.float32(low), "high": np.float32(high)},
+    ))  # fmt: skip
+    assert clip_limits(next(iter(model.graph))) == limits
+
+
 FILTER = np.ones((4, 4, 3, 3), np.float32)
 FLOAT_NODES: dict[str, tuple[str, dict[str, Array], str]] = {
     "no integer form": (

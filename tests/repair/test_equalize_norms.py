@@ -99,7 +99,7 @@ def test_the_factors_are_powers_of_two_and_found_again() -> None:
     assert np.all(factors[[2, 7, 11]] == 0.0) and np.median(factors) >= 3.0
     changes = channel_factors(made.model, found.model)
     assert set(changes.factors) == {"t"} and not changes.others
-    assert changes.axis("t") == 2 and changes.shaped("t", 3).shape == (1, 1, WIDTH)
+    assert changes.axis("t") == 2 and changes.shaped("t", (2, 6, WIDTH)).shape == (1, 1, WIDTH)
     assert parse_factors(changes.to_json(), "net").axes == {"t": 2}
 
 

@@ -6,7 +6,6 @@ repairs, method, power_of_two, ranges               metadata ``calib8.<name>``
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges import METHODS
 from calib8.calibration.ranges.two_pass import needs_data_again
 from calib8.errors import ModelError, UsageError
+from calib8.json_texts import parse_json
 from calib8.model.fix_inputs import Fixed
 from calib8.model.metadata import PREFIX
 from calib8.parameters import flag_of
@@ -155,14 +155,14 @@ def ranges_given(int8: ir.Model) -> tuple[str, ...]:
     """Tensors whose range the user gave; none for models of other tools, or where that is broken."""
     text = int8.metadata_props.get(PREFIX + "ranges", "{}")
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError:
         return ()
     return tuple(found) if isinstance(found, dict) else ()
 
 
 def _read(stored: dict[str, str], key: str, missing: Any) -> Any:
-    return json.loads(stored[key]) if key in stored else missing
+    return parse_json(stored[key]) if key in stored else missing
 
 
 def _method(text: str) -> tuple[str, float | None]:

@@ -73,6 +73,9 @@ class FloatReference:
         axis = 1 if axes is None else axes - 1
         if any(self.changes.axis(one) != axis for one in (name, output) if one in self.changes.factors):
             return None
+        for one, factors, count in ((name, read, channels.inputs), (output, made, channels.outputs)):
+            if factors is not None:
+                self.changes.check_channels(one, count)
         scaled = channels.scaled(inputs=None if read is None else 1.0 / read, outputs=made)
         bias = None if scaled.bias is None else scaled.bias.astype(np.float32)
         return FloatConstants(scaled.layout().astype(np.float32), bias)
@@ -109,7 +112,7 @@ class OpenReference:
             values.update(zip(names, session.run(feeds), strict=True))
         for name in self.changes.factors.keys() & values.keys():
             array = values[name]
-            values[name] = array * self.changes.shaped(name, array.ndim).astype(np.float32)
+            values[name] = array * self.changes.shaped(name, array.shape).astype(np.float32)
         return values
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import Final
@@ -23,7 +22,7 @@ from calib8.analysis.rules import (
 )
 from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.load import load_model
-from calib8.model.metadata import PREFIX
+from calib8.model.metadata import stored_names
 from calib8.parameters import Text
 from calib8.quantization.qdq import QUANTIZERS, hides_floats, label, nodes, readable_copy
 from calib8.requests import checks_types
@@ -185,7 +184,7 @@ def _lint_file(path: str | os.PathLike[str], target: str) -> tuple[Violation, ..
 
 def _kept_float(model: ir.Model) -> frozenset[str]:
     """Nodes that are float on purpose: the user wanted it, or the layer has no integer form."""
-    return frozenset(json.loads(model.metadata_props.get(f"{PREFIX}keep_float", "[]")))
+    return frozenset(stored_names(model, "keep_float"))
 
 
 def _check_form(model: ir.Model) -> None:

@@ -184,7 +184,8 @@ class Statistics:
             raise _unreadable(source, error) from error
         _check_header(header, source)
         try:
-            tensors = {_text(name): _row(columns, row) for row, name in enumerate(header["names"])}
+            names = _names(header["names"], columns)
+            tensors = {name: _row(columns, row) for row, name in enumerate(names)}
             preprocess = _preprocess(header.get("preprocess"))
             origins = united(Origin(str(cpu), str(runtime)) for cpu, runtime in header.get("origins", ()))
             return cls(str(header["model_hash"]), tensors, preprocess, origins, _digests(columns))
@@ -232,10 +233,17 @@ def _preprocess(value: object) -> str | None:
     return value
 
 
-def _text(name: object) -> str:
-    if not isinstance(name, str):
-        raise ValueError(f"the name of a tensor is {name!r}")
-    return name
+def _names(found: object, columns: Mapping[str, Any]) -> list[str]:
+    """Names of tensors, all different, one for each row."""
+    if not isinstance(found, list) or len(set(map(str, found))) != len(found):
+        raise ValueError("the names of tensors are no list, or one of them stands twice")
+    for name in found:
+        if not isinstance(name, str):
+            raise ValueError(f"the name of a tensor is {name!r}")
+    rows = {len(columns[column]) for column in _COLUMNS}
+    if rows != {len(found)}:
+        raise ValueError(f"it has {len(found)} names and {' or '.join(map(str, sorted(rows)))} rows")
+    return found
 
 
 def _digests(columns: Mapping[str, Any]) -> tuple[bytes, ...]:

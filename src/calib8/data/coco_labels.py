@@ -8,7 +8,6 @@ The class of a category is its place among the ids in ascending order, or its id
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 from calib8.data.object_labels import Objects, Remarks, check_some, match_names, no_objects, within_picture
 from calib8.errors import DataError
 from calib8.files import check_file
+from calib8.json_texts import parse_json
 from calib8.parameters import parameter
 
 LARGEST: Final = sys.float_info.max
@@ -93,7 +93,7 @@ def _document(path: Path, files: Sequence[str]) -> dict[str, list[Any]]:
         cure = f"Give {folder}, or a JSON file of COCO's form"
         raise DataError(str(path), "is one text file, and objects are labelled by a folder of them", cure)
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(str(path), f"cannot be read ({error})", _CURE) from error
     for key in ("images", "annotations", "categories"):

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError, UsageError
+from calib8.json_texts import parse_json
 from calib8.parameters import one_of, parameter
 from calib8.tensors import TensorSpec, shape_text
 
@@ -167,7 +168,7 @@ class Framing:
         """
         cure = f"Write it again with this version of calib8, or give {parameter('rate')}"
         try:
-            document: dict[str, Any] = json.loads(text)
+            document: dict[str, Any] = parse_json(text)
             told = document.pop("format"), document.pop("version")
             if told != (FORMAT, VERSION) or document.keys() - {one.name for one in fields(cls)}:
                 raise ValueError(told)

@@ -29,12 +29,16 @@ from calib8.data.resize import (
 )
 from calib8.data.units import Units, mean_and_scale
 from calib8.errors import DataError, UsageError
+from calib8.json_texts import parse_json
 from calib8.parameters import one_of, parameter
 
 PREPROCESS_FORMAT: Final = "calib8-preprocess"
 PREPROCESS_VERSION: Final = 1
 
 _FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
+LEAST_CROP: Final = 0.01
+"""Of an image: a hundredth of it in each direction."""
+
 _FLOAT32_TINY: Final = float(np.finfo(np.float32).tiny)
 
 Color = Literal["rgb", "bgr", "gray"]
@@ -55,7 +59,7 @@ class Preprocess:
             the box; ``letterbox``: keep the aspect, fit into ``size`` and pad; ``none``: the image must
             already have ``size``. After ``warp`` and ``short-side`` the middle ``size`` is cut out.
         filter: resampling filter, see ``calib8.data.resize``; with OpenCV's images become gray as there, too.
-        crop: the box is round(size / crop), 0 < crop <= 1; 0.875 takes 224 out of 256.
+        crop: the box is round(size / crop), 0.01 <= crop <= 1; 0.875 takes 224 out of 256.
         crop_pad: or the box is size + crop_pad pixels; 32 takes 224 out of 256 and 300 out of 332.
         resize_to: or the box is this many pixels, (H, W) or the side of a square.
             Without any of the three the box is ``size`` and nothing is cut off but the longer side.
@@ -300,6 +304,8 @@ def _check_sizes(p: Preprocess) -> None:
         raise _refused("resize_to", p.resize_to, "Give one length or height and width in pixels")
     if p.crop_pad is not None and not (p.crop_pad == 0 or _is_length(p.crop_pad)):
         raise _refused("crop_pad", p.crop_pad, "Give a number of pixels, 0 or more")
+    if p.crop is not None and not (_is_number(p.crop) and LEAST_CROP <= p.crop <= 1):
+        raise _refused("crop", p.crop, f"Give a fraction from {LEAST_CROP} to 1, such as 0.875")
     if p.size is not None and p.resize in ("warp", "short-side"):
         box_size(p, p.size)
     if p.focus and p.size is not None and (p.size[0] % 2 or p.size[1] % 2):
@@ -307,8 +313,6 @@ def _check_sizes(p: Preprocess) -> None:
 
 
 def _check_numbers(p: Preprocess) -> None:
-    if p.crop is not None and not (_is_number(p.crop) and 0 < p.crop <= 1):
-        raise _refused("crop", p.crop, "Give a fraction above 0, at most 1, such as 0.875")
     if p.letterbox_color is not None and not (
         _is_number(p.letterbox_color) and 0 <= p.letterbox_color <= 255
     ):
@@ -376,8 +380,8 @@ def _refused(key: str, value: object, cure: str) -> UsageError:
 
 def _parse(text: str, source: str) -> dict[str, Any]:
     try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, TypeError) as error:
+        document = parse_json(text)
+    except (ValueError, TypeError) as error:
         raise _broken(source, f"is not JSON ({error})") from error
     if not isinstance(document, dict) or document.get("format") != PREPROCESS_FORMAT:
         raise _broken(source, f"is not a {PREPROCESS_FORMAT}")

@@ -19,6 +19,7 @@ from typing import Final
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Skipped
 from calib8.errors import TableError
+from calib8.json_texts import parse_json
 
 PART_FORMAT: Final = "calib8-part"
 PART_VERSION: Final = 1
@@ -91,7 +92,7 @@ class Part:
         """
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                told = json.loads(archive.read("part.json"))
+                told = parse_json(archive.read("part.json"))
                 names = archive.namelist()
                 inner = archive.read("statistics.npz") if "statistics.npz" in names else None
             if (told["format"], told["version"]) != (PART_FORMAT, PART_VERSION):

@@ -13,6 +13,7 @@ from calib8.data.items import InputMap, Transform
 from calib8.distributed.function_digest import UntellableError, function_digest
 from calib8.distributed.store import PARTS, Store
 from calib8.errors import TableError, UsageError
+from calib8.json_texts import parse_json
 from calib8.parameters import parameter
 
 RECORD: Final = "run.json"
@@ -110,7 +111,7 @@ _DIFFERENCES: Final = {
 
 def _read(content: bytes, source: str) -> RunRecord:
     try:
-        told = json.loads(content)
+        told = parse_json(content)
         found = (told.pop("format"), told.pop("version"))
         if found != (RECORD_FORMAT, RECORD_VERSION):
             raise ValueError(f"{RECORD} is no {RECORD_FORMAT} of version {RECORD_VERSION}")

@@ -20,7 +20,7 @@ import onnx_ir as ir
 from calib8.errors import UsageError
 from calib8.model.graph import tensor_spec
 from calib8.model.load import ModelSource, load_model
-from calib8.model.metadata import stored_entries, write_metadata
+from calib8.model.metadata import stored_names, write_metadata
 from calib8.parameters import parameter
 from calib8.tensors import TensorSpec, shape_text
 
@@ -46,7 +46,7 @@ def with_fixed(source: ModelSource, values: Fixed | None) -> ModelSource:
     if not values:
         return source
     model = load_model(source)
-    done = json.loads(stored_entries(model).get(FIXED, "[]"))
+    done = stored_names(model, FIXED)
     wanted = {name: value for name, value in values.items() if name not in done}
     if not wanted:
         return model

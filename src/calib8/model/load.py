@@ -24,6 +24,7 @@ from calib8.model.node_order import put_in_order
 from calib8.model.runtime import as_written, open_session
 from calib8.model.stored_constants import (
     check_constants,
+    check_functions,
     check_initializers,
     check_names,
     check_weights,
@@ -100,6 +101,7 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         _check_opset(model, subject)
         _check_inputs(model, subject)
         _check_external_data(model, subject)
+        check_functions(model, subject)
         time_first(model, subject)  # before it is asked whether ONNX Runtime takes it
         _check_graph(model, checked, subject)
         check_constants(model, subject)

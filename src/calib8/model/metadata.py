@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from calib8.errors import ModelError
 from calib8.files import check_model_file
+from calib8.json_texts import parse_json
 
 PREFIX: Final = "calib8."
 
@@ -38,6 +39,21 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
 def stored_entries(model: ir.Model) -> dict[str, str]:
     """The same of a model that is loaded."""
     return _own(model.metadata_props)
+
+
+def stored_names(model: ir.Model, key: str) -> tuple[str, ...]:
+    """An entry that is a list of names; none where there is no entry.
+
+    Raises:
+        ModelError: it is something else.
+    """
+    try:
+        found = parse_json(stored_entries(model).get(key, "[]"))
+        if isinstance(found, list) and all(isinstance(name, str) for name in found):
+            return tuple(found)
+    except ValueError:
+        pass
+    raise ModelError(model.graph.name or "model", f"its metadata '{key}' are broken", "Quantize it again")
 
 
 def _own(entries: Mapping[str, str]) -> dict[str, str]:

@@ -265,9 +265,11 @@ def keep_quantizers(options: Any) -> None:
 
     ONNX Runtime would move them, fuse them away, put the float weight of a layer between them into codes of
     its own, or multiply weights of 4 bits with activations that it rounds to 8. Constant codes are
-    dequantized when the model is opened.
+    dequantized when the model is opened. It would also drop a Relu before codes of 2 or 4 bits or of float8,
+    as if these began at 0.
     """
     options.add_session_config_entry("session.disable_quant_qdq", "1")
+    options.add_session_config_entry("optimization.disable_specified_optimizers", "ReluQuantRewrite")
 
 
 def as_written(options: Any) -> None:

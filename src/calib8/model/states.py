@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 import onnx_ir as ir
 
 from calib8.errors import ModelError, UsageError
+from calib8.json_texts import parse_json
 from calib8.model.graph import tensor_spec
 from calib8.model.metadata import stored_entries, write_metadata
 from calib8.ops.groups import ARRANGING_OPS, FIRST_STATES, RECURRENT
@@ -91,7 +92,7 @@ def stored_states(model: ir.Model, name: str) -> States:
     if text is None:
         return {}
     try:
-        found = json.loads(text)
+        found = parse_json(text)
         if not (isinstance(found, dict) and all(isinstance(one, str) for one in found.values())):
             raise ValueError(text)
         _check(model, found, name)

@@ -6,14 +6,18 @@ onnx's checker refuses too few bytes of ``raw_data``; too many pass it, and NumP
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import onnx
 import onnx_ir as ir
 
-from calib8.errors import ModelError
+from calib8.errors import ModelError, UnsupportedModelError
 from calib8.ops.groups import WEIGHTED_OPS
 from calib8.tensors import shape_text
+
+MOST_NODES: Final = 100_000
+"""Of a model whose functions are written out."""
 
 
 def check_constants(model: ir.Model, subject: str) -> None:
@@ -53,16 +57,46 @@ def check_weights(model: ir.Model, subject: str) -> None:
             raise _broken(subject, problem)
 
 
+def check_functions(model: ir.Model, subject: str) -> None:
+    """Counts the nodes that the functions of a model become where they are called: they may call each other.
+
+    Raises:
+        UnsupportedModelError: there are more than ``MOST_NODES``.
+    """
+    sizes: dict[ir.OperatorIdentifier, int] = {}
+
+    def size(nodes: Iterable[ir.Node], callers: tuple[ir.OperatorIdentifier, ...] = ()) -> int:
+        keys = (node.op_identifier() for node in nodes)
+        return sum(of(key, callers) if key in model.functions else 1 for key in keys)
+
+    def of(key: ir.OperatorIdentifier, callers: tuple[ir.OperatorIdentifier, ...]) -> int:
+        if key not in sizes and key not in callers:  # one that calls itself is refused by the checker
+            nodes = ir.traversal.RecursiveGraphIterator(model.functions[key])
+            sizes[key] = size(nodes, (*callers, key))
+        return sizes.get(key, 1)
+
+    try:
+        total = size(ir.traversal.RecursiveGraphIterator(model.graph)) if model.functions else 0
+    except RecursionError:
+        total = MOST_NODES + 1
+    if total > MOST_NODES:
+        problem = f"its functions make more than {MOST_NODES:,} nodes, or call each other without an end"
+        raise UnsupportedModelError(subject, problem, "Export it without functions")
+
+
 def check_initializers(model: onnx.ModelProto, subject: str) -> None:
     """Looks at what an ``onnx_ir.Model`` does not tell any more: names given twice, places that are none.
 
     Raises:
         ModelError: two initializers of a graph have one name, so that runtimes compute with different ones;
             external data begin at or have a number of bytes that is none.
+        UnsupportedModelError: a constant is sparse.
     """
     for graph in _graphs(model.graph):
-        sparse = (tensor.values for tensor in graph.sparse_initializer)
-        tensors = [*graph.initializer, *sparse]
+        if graph.sparse_initializer:
+            problem = f"holds the sparse constant '{graph.sparse_initializer[0].values.name}'"
+            raise UnsupportedModelError(subject, problem, "Export it as a dense one")
+        tensors = graph.initializer
         seen = Counter(tensor.name for tensor in tensors if tensor.name)
         twice = sorted(name for name, times in seen.items() if times > 1)
         if twice:

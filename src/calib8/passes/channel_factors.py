@@ -10,14 +10,15 @@ many times what it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import ModelError
+from calib8.json_texts import parse_json
 from calib8.model.graph import rank
 from calib8.passes.channel_classes import ChannelWalk, along_axis
 from calib8.passes.channel_paths import channel_path
@@ -31,6 +32,9 @@ CHANNEL_FACTORS: Final = "channel_factors"
 
 MOST_AXES: Final = 8
 """More than any tensor has that layers read."""
+
+LARGEST: Final = 1e12
+"""Far beyond the factors of any equalization."""
 
 TOLERANCE: Final = 1e-5
 """Of the largest magnitude: float32 rounding of the constants stays far below it."""
@@ -54,11 +58,27 @@ class ChannelFactors:
         """Of the channels of a tensor."""
         return self.axes.get(name, 1)
 
-    def shaped(self, name: str, axes: int) -> Vector:
-        """The factors of a tensor of so many axes, to be multiplied with it."""
-        lengths = [1] * axes
-        lengths[self.axis(name)] = -1
+    def shaped(self, name: str, shape: Sequence[int]) -> Vector:
+        """The factors of a tensor of this shape, to be multiplied with it.
+
+        Raises:
+            ModelError: it has another number of channels.
+        """
+        axis = self.axis(name)
+        self.check_channels(name, shape[axis] if axis < len(shape) else 0)
+        lengths = [1] * len(shape)
+        lengths[axis] = -1
         return self.factors[name].reshape(lengths)
+
+    def check_channels(self, name: str, channels: int) -> None:
+        """Refuses factors that are more or fewer than the channels of a tensor.
+
+        Raises:
+            ModelError: they are.
+        """
+        if (count := self.factors[name].size) != channels:
+            problem = f"the metadata '{CHANNEL_FACTORS}' have {count} factors for it, and {channels} channels"
+            raise ModelError(f"tensor '{name}'", problem, "Quantize the model again")
 
     def to_json(self) -> str:
         """As it is stored with a model: tensors of one path together, six digits."""
@@ -80,27 +100,43 @@ def parse_factors(text: str, source: str) -> ChannelFactors:
         ModelError: it is something else; ``source`` names the model.
     """
     try:
-        document = json.loads(text)
+        document = parse_json(text)
         factors = {
-            str(name): np.asarray(path["factors"], np.float64)
+            str(name): _vector(path["factors"])
             for path in document["paths"]
-            for name in path["tensors"]
+            for name in _list(path["tensors"])
         }
-        others = frozenset(str(name) for name in document["others"])
+        others = frozenset(str(name) for name in _list(document["others"]))
         axes = {
             str(name): path["axis"]
             for path in document["paths"]
             if "axis" in path
             for name in path["tensors"]
         }
-        sound = all(
-            found.ndim == 1 and np.all(np.isfinite(found) & (found > 0.0)) for found in factors.values()
-        ) and all(type(axis) is int and 0 <= axis < MOST_AXES for axis in axes.values())
-    except (ValueError, TypeError, KeyError, AttributeError):
+        sound = all(type(axis) is int and 0 <= axis < MOST_AXES for axis in axes.values())
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         sound = False
     if not sound:
         raise ModelError(source, f"its metadata '{CHANNEL_FACTORS}' are broken", "Quantize it again")
     return ChannelFactors(factors, others, axes)
+
+
+def _list(found: object) -> list[Any]:
+    if not isinstance(found, list):
+        raise ValueError("no list")
+    return found
+
+
+def _vector(found: object) -> Vector:
+    """Factors as they are stored.
+
+    Raises:
+        ValueError: they are no numbers, or none that an equalization finds.
+    """
+    numbers = _list(found)
+    if not all(type(one) in (int, float) and 1.0 / LARGEST <= one <= LARGEST for one in numbers):
+        raise ValueError("no factors")
+    return np.asarray(numbers, np.float64)
 
 
 def channel_factors(before: ir.Model, after: ir.Model) -> ChannelFactors:

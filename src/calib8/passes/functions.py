@@ -286,7 +286,10 @@ def activation_behind(node: ir.Node) -> ir.Node | None:
 
 
 def clip_limits(node: ir.Node) -> tuple[float, float]:
-    """Lower and upper limit of a Relu or a Clip with constant limits; ±inf where there is none."""
+    """Lower and upper limit of a Relu or a Clip with constant limits; ±inf where there is none.
+
+    A limit that is not a number is none, as in ONNX Runtime.
+    """
     if rectifies(node):
         return 0.0, math.inf
     low, high = input_at(node, 1), input_at(node, 2)
@@ -294,4 +297,5 @@ def clip_limits(node: ir.Node) -> tuple[float, float]:
     high_limit = math.inf if high is None else scalar_constant(high)
     if low_limit is None or high_limit is None:
         return -math.inf, math.inf
-    return low_limit, high_limit
+    low_limit = -math.inf if math.isnan(low_limit) else low_limit
+    return low_limit, math.inf if math.isnan(high_limit) else high_limit

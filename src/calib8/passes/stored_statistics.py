@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.errors import ModelError
+from calib8.json_texts import parse_json
 from calib8.model.graph import Names, constant
 from calib8.ops.questions import normalizes
 from calib8.passes.fold_affine import batch_norm_affine
@@ -77,7 +78,7 @@ def _read(text: str, source: str) -> dict[str, dict[str, npt.NDArray[Any]]]:
     try:
         found = {
             str(name): {key: np.asarray(statistics[key], np.float32) for key in _PLACES}
-            for name, statistics in json.loads(text).items()
+            for name, statistics in parse_json(text).items()
         }
         sound = all(
             array.ndim == 1 and bool(np.all(np.isfinite(array)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from calib8.analysis.file_parts import file_parts
 from calib8.data.image_words import image_words
 from calib8.data.preprocess import Preprocess
 from calib8.errors import Calib8Error
+from calib8.json_texts import parse_json
 from calib8.model.metadata import stored_entries
 from calib8.run_report.told import Figure
 
@@ -55,7 +55,7 @@ def what_its_bytes_are(model: ir.Model, size: int | None) -> Iterator[Figure]:
 def _names(text: str) -> list[str]:
     """A list of names in JSON; nothing where it is none."""
     try:
-        found: Any = json.loads(text)
+        found: Any = parse_json(text)
     except ValueError:
         return []
     return [str(one) for one in found] if isinstance(found, list) else []
