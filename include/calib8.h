@@ -9,16 +9,20 @@
  *   calib8_run(model, &in, 1, &out, 1, &error);
  *   calib8_close(model);
  *
- * Errors    Every function that can fail returns a calib8_code and, where `error` is not NULL, writes the
- * code and one sentence there. No exception of C++ leaves the library, and none is thrown through a caller.
- * Threads   A model does not change once it is open: any number of threads may run it, ask it and make
- * streams of it at once. A stream serves one thread at a time. Nobody may use what is being closed. Forks A
- * child of a fork may go on with models that were open; it starts threads of its own. State     There is none
- * outside of models and streams, but for what never changes in a process: what the processor has (less what
- * the environment variable CALIB8_CPU takes away), and how often it forked. ABI       Functions, codes and
- * the members of structs keep their meaning and their places for one CALIB8_ABI_VERSION; functions, codes,
- * and members at the end of calib8_tensor and calib8_options may be added. The name of the shared library
- * ends in that number.
+ * Errors: every function that can fail returns a calib8_code and, where `error` is not NULL, writes the code
+ * and one sentence there. No exception of C++ leaves the library, and none is thrown through a caller.
+ *
+ * Threads: a model does not change once it is open: any number of threads may run it, ask it and make streams
+ * of it at once. A stream serves one thread at a time. Nobody may use what is being closed.
+ *
+ * Forks: a child of a fork may go on with models that were open; it starts threads of its own.
+ *
+ * State: there is none outside of models and streams, but for what never changes in a process: what the
+ * processor has (less what the environment variable CALIB8_CPU takes away), and how often it forked.
+ *
+ * ABI: functions, codes and the members of structs keep their meaning and their places for one
+ * CALIB8_ABI_VERSION; functions, codes, and members at the end of calib8_tensor and calib8_options may be
+ * added. The name of the shared library ends in that number.
  */
 #ifndef CALIB8_H
 #define CALIB8_H

@@ -148,7 +148,5 @@ def test_sparse_constants_are_refused() -> None:
     values = helper.make_tensor(dense.name, TensorProto.FLOAT, [2], [1.0, 2.0])
     places = helper.make_tensor("places", TensorProto.INT64, [2], [0, 4])
     proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2, 3]))
-    with pytest.raises(
-        UnsupportedModelError, match="holds the sparse constant 'weight'. Export it as a dense"
-    ):
+    with pytest.raises(UnsupportedModelError, match=r"holds the sparse constant 'weight'\."):
         load_model(proto)
