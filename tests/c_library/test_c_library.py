@@ -332,7 +332,7 @@ def test_other_sets_are_not_left_out(tmp_path: Path) -> None:
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
-project(user LANGUAGES C CXX)
+project(user LANGUAGES {languages})
 find_package(calib8 0.1 REQUIRED CONFIG)
 find_package(Threads REQUIRED)
 add_executable(shared {source})
@@ -342,10 +342,15 @@ target_link_libraries(static PRIVATE calib8::static Threads::Threads)
 """
 
 
-def test_cmake_and_pkg_config_find_both_libraries(prefix: Path, examples: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("languages", ["C", "C CXX"])
+def test_cmake_and_pkg_config_find_both_libraries(
+    languages: str, prefix: Path, examples: list[Path], tmp_path: Path
+) -> None:
     [plan] = [path for path in examples if path.stem == "chain"]
     source = ROOT / "tests" / "native" / "library_check.c"
-    (tmp_path / "CMakeLists.txt").write_text(PROJECT.format(source=source), encoding="utf-8")
+    (tmp_path / "CMakeLists.txt").write_text(
+        PROJECT.format(source=source, languages=languages), encoding="utf-8"
+    )
     command("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     command("cmake", "--build", tmp_path / "build")
     shared, static = tmp_path / "build" / "shared", tmp_path / "build" / "static"

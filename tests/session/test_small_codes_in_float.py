@@ -31,8 +31,6 @@ def test_a_relu_before_codes_stays(kind: str) -> None:
     feeds = {"x": np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32)}
     [wanted] = open_session(load_model(model), configure=as_written).run(feeds)
     for isa in (None, "reference"):
-        [found] = InferenceSession(onnx.ModelProto.FromString(model.SerializeToString()), isa=isa).run(
-            None, feeds
-        )
+        [found] = InferenceSession(model, isa=isa).run(None, feeds)
         np.testing.assert_array_equal(found, wanted)
     assert wanted.min() == 0.0 < wanted.max()
