@@ -12,7 +12,7 @@ static const char usage[] =
     "usage: calib8-run MODEL.c8 [option ...]\n"
     "  --input FILE    array of the next input: .npy, or a file of its bytes; without it random numbers,\n"
     "                  the same ones every time\n"
-    "  --dump FOLDER   writes the outputs of the first run there: 0.npy, 1.npy ...\n"
+    "  --dump FOLDER   writes the outputs of the first run into this folder: 0.npy, 1.npy ...\n"
     "  --raw           writes their bytes instead: 0.bin, 1.bin ...\n"
     "  --time N        runs N times more and prints how long a run takes\n"
     "  --threads N     that share the work, 1 to 256; 0: as many as processors may be used (default 1)\n"

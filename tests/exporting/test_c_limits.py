@@ -73,7 +73,9 @@ def test_an_output_that_never_changes_is_refused() -> None:
 
 def test_borders_that_the_program_does_not_have_are_refused() -> None:
     program = EXAMPLES["MaxPool", "tflite"]
-    assert "it cannot be float32: it is uint8 in the model" in refusal(program, inputs="float32")
+    text = refusal(program, inputs="float32")
+    assert "it cannot be float32: it is uint8 in the model" in text
+    assert "Leave inputs and outputs out, or quantize the float model with target='tflite'" in text
 
 
 @pytest.mark.parametrize(
@@ -81,6 +83,8 @@ def test_borders_that_the_program_does_not_have_are_refused() -> None:
     [
         ("a b", {}, "is no name for a file that C code includes"),
         ('a"', {}, "is no name for a file that C code includes"),
+        ("stdint", {}, "in place of the header stdint.h that C code needs"),
+        ("arm_nnfunctions", {}, "in place of the header arm_nnfunctions.h"),
         ("net", {"inputs": "int16"}, "is not a type of inputs and outputs"),
         ("net", {"arena_limit": 0}, "is no number of bytes"),
         ("net", {"flash_limit": -1}, "is no number of bytes"),

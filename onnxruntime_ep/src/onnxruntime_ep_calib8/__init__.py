@@ -79,7 +79,7 @@ def session_options(
     found = runtime.SessionOptions() if options is None else options
     wanted = {"threads": threads, "isa": isa}
     given = {name: str(value) for name, value in wanted.items() if value is not None}
-    found.add_provider_for_devices(_devices(runtime), given)
+    found.add_provider_for_devices(_devices(runtime)[:1], given)  # of several registrations one
     return found
 
 

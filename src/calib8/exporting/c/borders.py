@@ -17,6 +17,8 @@ from calib8.program.instructions import Dequantize, Instruction, Quantize
 from calib8.program.program import Port, Program, Slot
 
 BORDER_TYPES: Final = ("float32", "int8", "uint8")
+OF_A_BORDER: Final = "it cannot be"
+"""How the reasons begin for which a border has not the type that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ def _border(program: Program, port: Port, wanted: str | None, inner: int | None,
     if slot.dtype == "float32" and inner is not None and not program.slots[inner].is_wide:
         return Border(port.name, inner, wanted)
     if slot.dtype == "float32":
-        raise NoFormError(f"it cannot be {wanted}: it {why}")
-    raise NoFormError(f"it cannot be {wanted}: it is {slot.dtype} in the model")
+        raise NoFormError(f"{OF_A_BORDER} {wanted}: it {why}")
+    raise NoFormError(f"{OF_A_BORDER} {wanted}: it is {slot.dtype} in the model")
 
 
 def without_borders(program: Program, inputs: Sequence[Border], outputs: Sequence[Border]) -> Program:

@@ -14,7 +14,7 @@ import numpy as np
 
 from calib8.errors import NoFormError, UnsupportedModelError, UsageError
 from calib8.exporting.c import borders, elementwise, layers, moves, pools
-from calib8.exporting.c.borders import BORDER_TYPES, Border
+from calib8.exporting.c.borders import BORDER_TYPES, OF_A_BORDER, Border
 from calib8.exporting.c.limits import check_limits
 from calib8.exporting.c.memory import Arena, Tensors, arena, tensors
 from calib8.exporting.c.text import prefix
@@ -59,6 +59,14 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Unit, Any], None]]] = {
     op.Dequantize: borders.dequantize,
 }
 """Instruction → what adds its C code, or raises ``NoFormError``."""
+
+
+OTHER_HEADERS: Final = frozenset({
+    "assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits", "locale", "math",
+    "setjmp", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stddef", "stdint", "stdio", "stdlib",
+    "stdnoreturn", "string", "tgmath", "threads", "time", "uchar", "wchar", "wctype",
+})  # fmt: skip
+"""Names of the headers of C: a file called so beside them would be found in their place."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,9 @@ def _check_options(
     if not FILE_NAME.fullmatch(stem):
         problem = "is no name for a file that C code includes"
         raise UsageError(parameter("output", f"{stem}.c"), problem, "Use letters, digits, '_', '-' and '.'")
+    if stem.lower() in OTHER_HEADERS or stem.lower().startswith("arm_nn"):
+        problem = f"would be included in place of the header {stem.lower()}.h that C code needs"
+        raise UsageError(parameter("output", f"{stem}.c"), problem, f"Call it such as {stem}_net.c")
     for option, value in (("inputs", inputs), ("outputs", outputs)):
         if value is not None and value not in BORDER_TYPES:
             cure = one_of(value, BORDER_TYPES)
@@ -217,6 +228,9 @@ def _refusal(name: str, program: Program, problems: list[tuple[str, str]]) -> Un
     ]
     parts = "1 part has" if len(problems) == 1 else f"{len(problems)} parts have"
     cure = "Leave them out of the model, or compile it for a processor on which calib8's engine runs"
+    if all(reason.startswith(OF_A_BORDER) for reason in reasons):
+        options = f"{parameter('inputs')} and {parameter('outputs')}"
+        cure = f"Leave {options} out, or quantize the float model with {parameter('target', 'tflite')}"
     if program.profile == "onnx":
         asked = parameter("profile", "tflite")
         cure = f"Write it of the ONNX model with {asked}: this program rounds in float32"
