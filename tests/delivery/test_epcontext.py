@@ -12,10 +12,12 @@ from onnx import helper
 
 import calib8
 import stream_nets
+from calib8.analysis.inspect import inspect_model
 from calib8.engine.plan_file import load_plan
-from calib8.errors import UnsupportedModelError, UsageError
+from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.exporting.epcontext.split import FloatPart, split
 from calib8.model.metadata import read_metadata
+from calib8.model.runtime import open_session
 from calib8.program.program import Program
 from float_between import with_floats
 
@@ -56,6 +58,15 @@ def test_one_node_with_the_plan_of_the_model(digits_int8: Path, tmp_path: Path) 
     [given] = run_plan(plan, tmp_path, feeds)
     assert given.tobytes() == wanted.tobytes()
     assert "instructions" in repr(told) and sum(told.operators.values()) == sum(found.instructions.values())
+
+
+def test_what_runs_there_alone_says_so(digits_int8: Path, tmp_path: Path) -> None:
+    """Other commands look at it with ONNX Runtime's own provider, which has no kernel for it."""
+    calib8.export(digits_int8, tmp_path / "plans.onnx", "epcontext")
+    with pytest.raises(ModelError, match="Open it with the provider of its plans, or give the model"):
+        open_session(tmp_path / "plans.onnx")
+    [warning] = inspect_model(tmp_path / "plans.onnx").warnings
+    assert "Open it with the provider of its plans" in warning
 
 
 def test_a_file_of_plans_is_no_model_for_a_session(digits_int8: Path, tmp_path: Path) -> None:

@@ -169,10 +169,18 @@ def open_session(
                 configure=configure, exact_sums=exact_sums,
             )  # fmt: skip
         reason = _reason(error)
-        cure = "Rename one of the two" if "same node name" in reason else "Check it with onnx.checker"
-        raise ModelError(name, f"ONNX Runtime cannot load it ({reason})", cure) from error
+        raise ModelError(name, f"ONNX Runtime cannot load it ({reason})", _cure(reason)) from error
     never_destroy_in_child(handle)
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
+
+
+def _cure(reason: str) -> str:
+    """What helps where ONNX Runtime cannot load a model."""
+    if "same node name" in reason:
+        return "Rename one of the two"
+    if "EPContext" in reason:
+        return "Open it with the provider of its plans, or give the model that they were made of"
+    return "Check it with onnx.checker"
 
 
 def _with_layout(path: str | os.PathLike[str]) -> ir.Model:
