@@ -220,7 +220,7 @@ def test_an_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     path = tmp_path / "net.onnx"
     onnx.save(small_model(), path)
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **named: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("calib8.model.load.onnx.load", refuse)  # a test may run as root, whom no mode stops

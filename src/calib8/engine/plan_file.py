@@ -34,7 +34,6 @@ from calib8.engine.plan import FloatCall, Plan, PlanPort, PlanState, Row, Stored
 from calib8.engine.plan_check import ALIGNMENT, WRITE_AGAIN, check_plan, check_whole
 from calib8.errors import ModelError
 from calib8.forks import whole_imports
-from calib8.json_texts import parse_json
 
 MAGIC: Final = b"\x89c8\x00\r\n\x1a\n"
 """Begins no text, and does not survive being copied as text."""
@@ -244,7 +243,7 @@ def _plan(content: npt.NDArray[np.uint8], sizes: _Sizes) -> Plan:
     for size in sizes:
         parts.append(content[start : start + size])
         start += size + -size % ALIGNMENT
-    header = parse_json(parts[0].tobytes())
+    header = json.loads(parts[0].tobytes())
     if set(header) - {STATES} != HEADER_KEYS:
         raise ValueError(f"other keys: {', '.join(sorted(HEADER_KEYS ^ set(header)))}")
     steps = header["steps"]

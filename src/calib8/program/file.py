@@ -35,7 +35,6 @@ import numpy.typing as npt
 
 from calib8.errors import ModelError
 from calib8.files import atomic_output, check_model_file
-from calib8.json_texts import parse_json
 from calib8.program import rules
 from calib8.program.instructions import TRAITS, Float
 from calib8.program.magic import MAGIC as MAGIC
@@ -191,7 +190,7 @@ def _decoded(data: bytes, header_bytes: int) -> Program:
     if end > len(data) - CHECKSUM_BYTES:
         raise _BrokenHeaderError(f"a header of {header_bytes} bytes, more than the file has")
     try:
-        document = parse_json(data[PREFIX.size : end].decode("ascii"))
+        document = json.loads(data[PREFIX.size : end].decode("ascii"))
     except ValueError as error:
         raise _BrokenHeaderError("a header that is no JSON") from error
     if not (isinstance(document, dict) and isinstance(document.get("arrays"), list)):
