@@ -16,8 +16,8 @@ set_target_properties(calib8 PROPERTIES VERSION ${CALIB8_VERSION} SOVERSION 1 LI
 set_target_properties(calib8_static PROPERTIES OUTPUT_NAME calib8 EXPORT_NAME static LINKER_LANGUAGE CXX)
 target_compile_definitions(calib8_static INTERFACE CALIB8_STATIC)
 # What a program needs that CMake links as C.
-target_link_libraries(calib8_static INTERFACE
-  "$<$<PLATFORM_ID:Linux>:stdc++;m>" "$<$<PLATFORM_ID:Darwin>:c++>")
+target_link_libraries(calib8_static INTERFACE "$<INSTALL_INTERFACE:$<$<PLATFORM_ID:Linux>:stdc++>>"
+  "$<INSTALL_INTERFACE:$<$<PLATFORM_ID:Linux>:m>>" "$<INSTALL_INTERFACE:$<$<PLATFORM_ID:Darwin>:c++>>")
 foreach(library calib8 calib8_static)
   target_include_directories(${library} INTERFACE $<BUILD_INTERFACE:${CALIB8_CSRC}/../include>)
   target_link_libraries(${library} PRIVATE Threads::Threads)

@@ -8,6 +8,7 @@ import math
 import zipfile
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -266,3 +267,18 @@ def test_the_file_keeps_origins_and_samples_and_old_files_lack_them(tmp_path: Pa
     np.savez(tmp_path / "odd.npz", **columns, digests=np.zeros((2, 8), np.uint8))
     with pytest.raises(TableError, match=r"odd\.npz: is broken \('digests' is uint8 \[2, 8\]\)"):
         Statistics.load(tmp_path / "odd.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"minimum": -1.0, "minima": 0}, "0 values below 0 and 2 above"),
+        ({"positive": np.zeros(BINS, np.int64), "zeros": 4}, "0 values below 0 and 0 above"),
+        ({"positive": np.full(BINS, 1 << 52), "count": 2, "zeros": 2}, "2 values, but"),
+        ({"exponent": 67}, "does not fit exponent 67"),
+    ],
+)
+def test_extremes_of_values_that_are_in_no_bin(change: dict[str, Any], told: str) -> None:
+    """The bins of a file must hold what its extremes say: searches find no range without."""
+    with pytest.raises(ValueError, match=told):
+        dataclasses.replace(statistics_of(0.0, 0.0, 1.0, 2.0), **change)

@@ -1,12 +1,13 @@
 """Real files of awkward kinds: orientation, palette, alpha, 16 bits, corrupt and truncated ones."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from calib8.data.images import IMAGES, eight_bit, read_image
+from calib8.data.images import IMAGES, _opened, eight_bit, read_image
 from calib8.errors import DataError
 
 PIXELS = np.random.default_rng(11).integers(0, 256, (6, 9, 3), dtype=np.uint8)
@@ -140,3 +141,19 @@ def test_folder_without_images_is_refused(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").touch()
     with pytest.raises(DataError, match="holds no image file"):
         IMAGES.below(tmp_path)
+
+
+def test_a_broken_file_is_not_asked_for_more_than_it_has(tmp_path: Path) -> None:
+    """Pillow asks for as many bytes as a chunk states, and Python takes memory for all of them first."""
+    (tmp_path / "a.png").write_bytes(bytes(range(100)))
+    tracemalloc.start()
+    try:
+        with _opened(tmp_path / "a.png") as file:
+            assert file.read(10) == bytes(range(10))
+            assert file.read(1 << 32) == bytes(range(10, 100))
+            assert file.read(1 << 32) == file.read() == b""
+            file.seek(90)
+            assert file.read() == bytes(range(90, 100))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    finally:
+        tracemalloc.stop()

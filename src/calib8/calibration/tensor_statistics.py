@@ -78,13 +78,19 @@ class TensorStatistics:
         if not SMALLEST_EXPONENT <= self.exponent <= LARGEST_EXPONENT:
             raise ValueError(f"exponent {self.exponent} is not in {SMALLEST_EXPONENT} … {LARGEST_EXPONENT}")
         scalars = (self.zeros, self.nans, self.positive_infs, self.negative_infs)
-        known = sum(scalars) + int(self.positive.sum()) + int(self.negative.sum())
+        above, below = (sum(map(int, bins[bins > 0])) for bins in (self.positive, self.negative))
+        known = sum(scalars) + above + below
         if min(scalars) < 0 or (known != self.count if self.binned else known > self.count):
             raise ValueError(f"{self.count} values, but {known} in the counters")
         self._check_extrema()
+        signs = (self.minimum < 0, self.maximum > 0)
+        if self.binned and self.finite > 0 and signs != (below > 0, above > 0):
+            raise ValueError(f"[{self.minimum}, {self.maximum}], {below} values below 0 and {above} above")
 
     def _check_extrema(self) -> None:
-        covered = not self.binned or self.magnitude < 2.0**self.exponent
+        largest = self.magnitude
+        fitting = max(math.frexp(largest)[1], SMALLEST_EXPONENT) if largest else SMALLEST_EXPONENT
+        covered = not self.binned or self.exponent == fitting
         if self.finite > 0 and not (-math.inf < self.minimum <= self.maximum < math.inf and covered):
             raise ValueError(f"[{self.minimum}, {self.maximum}] does not fit exponent {self.exponent}")
         if not min(self.finite, 1) <= self.samples <= self.finite:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -27,7 +31,7 @@ def read_image(path: Path | BinaryIO, name: str) -> Image.Image:
         DataError: the file is missing, corrupt, truncated or of unknown format; ``name`` is its subject.
     """
     try:
-        with Image.open(path) as image:
+        with _opened(path) as file, Image.open(file) as image:
             image.load()
             return image.copy()
     except MemoryError:
@@ -36,6 +40,28 @@ def read_image(path: Path | BinaryIO, name: str) -> Image.Image:
         raise _unreachable(name, error) from error
     except Exception as error:  # Pillow's decoders let many types escape from broken files
         raise undecodable(name, error) from error
+
+
+class _WithinFile(io.BufferedReader):
+    """A file of which no more is asked for than it has: Pillow asks for as much as a broken file states."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._end = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1) -> bytes:
+        """So many bytes, or those that are left."""
+        left = max(0, self._end - self.tell())
+        return super().read(left if size is None or size < 0 else min(size, left))
+
+
+@contextmanager
+def _opened(path: Path | BinaryIO) -> Iterator[BinaryIO]:
+    if not isinstance(path, Path):
+        yield path
+        return
+    with _WithinFile(path) as file:
+        yield file
 
 
 def eight_bit(image: Image.Image, gray: bool, name: str) -> Image.Image:
@@ -99,7 +125,7 @@ def _unreachable(name: str, error: OSError) -> DataError:
 
 def undecodable(name: str, error: Exception) -> DataError:
     """What to say of an image that Pillow cannot decode."""
-    reason = str(error).partition(" <_io.")[0] or type(error).__name__
+    reason = str(error).partition(" <")[0] or type(error).__name__
     return DataError(
         name,
         f"cannot be decoded as an image ({reason})",
