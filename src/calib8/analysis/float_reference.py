@@ -49,6 +49,9 @@ class FloatReference:
 
         A layer that took over the BatchNormalization behind it yields another tensor than before; so does
         one whose Relu was dropped because the quantizer clips like it. Channels are scaled like the tensors.
+
+        Raises:
+            ModelError: the factors of what it reads or yields are not as many as its channels.
         """
         for form in self.forms:
             for node in form.graph:
@@ -106,6 +109,7 @@ class OpenReference:
 
         Raises:
             DataError: the batch does not fit the model.
+            ModelError: the factors of a tensor are not as many as its channels.
         """
         values: dict[str, npt.NDArray[Any]] = {name: np.asarray(array) for name, array in feeds.items()}
         for session, names in self.sessions:
