@@ -21,7 +21,7 @@ from calib8.analysis.environment import Environment, Kernels
 from calib8.analysis.environment_findings import TEST_VARIABLES, VARIABLES, findings_of
 from calib8.analysis.required_packages import ADDS, Extra, Package, required_packages
 from calib8.parameters import Text, on_command_line
-from calib8.processors import cpu_quota, usable_cores
+from calib8.processors import MOST_THREADS, cpu_quota, default_threads, usable_cores
 
 ROOT = Path(__file__).parents[2]
 DOCKER = "/docker/0123"
@@ -365,3 +365,11 @@ def test_the_cache_of_plans(
     text = replace(found, findings=findings_of(found)).summary()
     assert told in text
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (256, 256), (384, MOST_THREADS)])
+def test_no_more_threads_by_default_than_calib8_takes(
+    monkeypatch: pytest.MonkeyPatch, cores: int, threads: int
+) -> None:
+    monkeypatch.setattr(processors, "usable_cores", lambda: cores)
+    assert default_threads() == threads

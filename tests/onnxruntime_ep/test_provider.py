@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -51,6 +52,20 @@ def test_networks_give_the_bits_of_a_session(
     for samples in (1, 3):
         feeds = feeds_of(ours, samples)
         assert_same_bits(session.run(None, feeds), ours.run(None, feeds))
+
+
+def test_a_library_that_is_registered_under_two_names(registered: ModuleType, tmp_path: Path) -> None:
+    """ONNX Runtime has the machine as two devices then, of which a session takes one."""
+    model, plans, _ = exported("classifier", tmp_path, "calib8")
+    onnxruntime.register_execution_provider_library("again", registered.get_library_path())
+    try:
+        session, ours = opened(registered, plans), calib8.InferenceSession(model)
+        feeds = feeds_of(ours)
+        assert_same_bits(session.run(None, feeds), ours.run(None, feeds))
+        del session
+    finally:
+        gc.collect()
+        onnxruntime.unregister_execution_provider_library("again")
 
 
 def test_every_instruction_gives_the_bits_of_a_session(registered: ModuleType, tmp_path: Path) -> None:
