@@ -1,6 +1,7 @@
 """Networks of timm and torchvision as ONNX files: random weights, activations that stay alive.
 
-A name is timm's (``resnet18``), or torchvision's behind its own (``torchvision:densenet121``).
+A name is timm's (``resnet18``), or that of another package behind its own: ``torchvision:densenet121``,
+``ultralytics:yolo11n``.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ NETWORKS: Final[Mapping[str, int]] = {
 """Name → rows and columns of the images."""
 
 TORCHVISION: Final = "torchvision:"
+ULTRALYTICS: Final = "ultralytics:"
 EXPORTERS: Final = {"torchscript": False, "dynamo": True}
 """Name of an exporter of PyTorch → the argument ``dynamo`` of ``torch.onnx.export``."""
 
@@ -117,7 +119,7 @@ def network(name: str, size: int) -> torch.nn.Module:
     """A network in evaluation mode, the same weights every time.
 
     Args:
-        name: of timm, or of torchvision behind ``torchvision:``.
+        name: of timm, or of another package behind its own.
         size: rows and columns of its images.
     """
     torch.manual_seed(zlib.crc32(name.encode()))
@@ -145,11 +147,25 @@ def _made(name: str, size: int) -> torch.nn.Module:
         kind = name.removeprefix(TORCHVISION)
         more: dict[str, Any] = {"aux_logits": False} if kind in ("googlenet", "inception_v3") else {}
         return torchvision.models.get_model(kind, weights=None, **more)
+    if name.startswith(ULTRALYTICS):
+        return _detector(name.removeprefix(ULTRALYTICS))
     import timm
 
     with contextlib.suppress(TypeError):  # most take images of any size, and no argument for it
         return timm.create_model(name, pretrained=False, img_size=size)
     return timm.create_model(name, pretrained=False)
+
+
+def _detector(name: str) -> torch.nn.Module:
+    """A detector of ultralytics, in the form that it exports: one output with boxes and scores."""
+    from ultralytics.nn import tasks
+
+    kind = tasks.RTDETRDetectionModel if name.startswith("rtdetr") else tasks.DetectionModel
+    made: torch.nn.Module = kind(f"{name}.yaml", verbose=False)
+    for layer in made.modules():
+        if hasattr(layer, "export"):
+            layer.export, layer.format = True, "onnx"
+    return made
 
 
 def _declare_operators() -> None:
