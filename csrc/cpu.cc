@@ -7,6 +7,10 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -34,6 +38,8 @@ const Named kNames[] = {
     {"avx512vbmi", kAvx512vbmi},
     {"avx512_vbmi2", kAvx512vbmi2},
     {"avx512_vnni", kAvx512vnni},
+    {"amx_tile", kAmxTile},
+    {"amx_int8", kAmxInt8},
 #elif defined(__aarch64__)
     {"asimd", kNeon},
     {"asimddp", kDotProducts},
@@ -63,6 +69,19 @@ unsigned kept_registers(const Leaf& first) {
   return low;
 }
 
+// Whether this process may use the registers of tiles: Linux gives them to those that ask. They make what a
+// signal leaves on the stack larger by 8 KB; a process with a stack for signals that is too small is refused.
+bool tiles_granted([[maybe_unused]] unsigned kept) {
+  constexpr unsigned kTileState = 3U << 17;
+  if ((kept & kTileState) != kTileState) return false;
+#if defined(__linux__)
+  constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, which old headers lack
+  return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 // Bits of CPUID: the compiler's own list of them needs a library of its own on Windows, and old compilers do
 // not know AVX-VNNI.
 Features asked() {
@@ -73,12 +92,14 @@ Features asked() {
     return saved && (word >> place & 1U) != 0 ? feature : 0;
   };
   const bool avx2 = bit(seventh.ebx, 5, ymm, kAvx2) != 0, wide = bit(seventh.ebx, 16, zmm, kAvx512f) != 0;
+  const bool tiles = wide && (seventh.edx >> 24 & 1U) != 0 && tiles_granted(kept);
   return bit(first.ecx, 28, ymm, kAvx) | bit(seventh.ebx, 5, ymm, kAvx2) | bit(first.ecx, 23, true, kPopcnt) |
          bit(first.ecx, 12, ymm, kFma) | bit(further.eax, 4, avx2, kAvxVnni) |
          bit(seventh.ebx, 16, zmm, kAvx512f) | bit(seventh.ebx, 30, wide, kAvx512bw) |
          bit(seventh.ebx, 17, wide, kAvx512dq) | bit(seventh.ebx, 31, wide, kAvx512vl) |
          bit(seventh.ecx, 1, wide, kAvx512vbmi) | bit(seventh.ecx, 6, wide, kAvx512vbmi2) |
-         bit(seventh.ecx, 11, wide, kAvx512vnni);
+         bit(seventh.ecx, 11, wide, kAvx512vnni) | bit(seventh.edx, 24, tiles, kAmxTile) |
+         bit(seventh.edx, 25, tiles, kAmxInt8);
 }
 #else
 Features asked() {

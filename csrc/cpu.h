@@ -15,7 +15,7 @@ using Features = uint32_t;  // a bit for each of those that kernels ask for
 constexpr Features kAvx = 1U << 0, kAvx2 = 1U << 1, kPopcnt = 1U << 2, kFma = 1U << 3, kAvxVnni = 1U << 4,
                    kAvx512f = 1U << 5, kAvx512bw = 1U << 6, kAvx512dq = 1U << 7, kAvx512vl = 1U << 8,
                    kAvx512vbmi = 1U << 9, kAvx512vbmi2 = 1U << 10, kAvx512vnni = 1U << 11, kNeon = 1U << 12,
-                   kDotProducts = 1U << 13, kI8mm = 1U << 14;
+                   kDotProducts = 1U << 13, kI8mm = 1U << 14, kAmxTile = 1U << 15, kAmxInt8 = 1U << 16;
 
 // What this processor has and its operating system keeps.
 Features processor_features();

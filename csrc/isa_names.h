@@ -21,6 +21,7 @@ inline constexpr Features kEngineAvx2 = kAvx2 | kFma;
 inline constexpr Features kEngineAvxVnni = kEngineAvx2 | kAvxVnni;
 inline constexpr Features kEngineAvx512Vnni =
     kEngineAvx2 | kAvx512f | kAvx512bw | kAvx512dq | kAvx512vl | kAvx512vnni;
+inline constexpr Features kEngineAmx = kEngineAvx512Vnni | kAmxTile | kAmxInt8;
 inline constexpr Features kEngineNeon = kNeon;
 inline constexpr Features kEngineNeonDot = kEngineNeon | kDotProducts;
 inline constexpr Features kEngineNeonI8mm = kEngineNeonDot | kI8mm;
@@ -33,6 +34,7 @@ struct IsaAlias {
 
 inline constexpr IsaAlias kIsaAliases[] = {
 #if defined(__x86_64__)
+    {"amx", kEngineAmx, {"avx512", "avx2"}},
     {"avx512vnni", kEngineAvx512Vnni, {"avx512", "avx2"}},
     {"avxvnni", kEngineAvxVnni, {"avx2", "avx2"}},
     {"avx512", kCountAvx512, {"avx512vnni", "avx2"}},

@@ -71,7 +71,7 @@ typedef struct calib8_error {
 
 typedef struct calib8_options {
   size_t size;      /* sizeof(calib8_options) */
-  const char* isa;  /* avx512vnni, avxvnni, avx2, neoni8mm, neondot, neon or reference; NULL: what the
+  const char* isa;  /* amx, avx512vnni, avxvnni, avx2, neoni8mm, neondot, neon or reference; NULL: what the
                        environment variable CALIB8_ISA names, else the fastest of this machine. All of them
                        give the same bits. */
   int32_t threads;  /* that share the work of a run, 1 … 256; 0: as many as processors may be used */

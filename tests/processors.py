@@ -13,11 +13,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-NAMES: Final = ("avx512vnni", "avxvnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "reference", "sse9")
+NAMES: Final = (
+    "amx",
+    "avx512vnni",
+    "avxvnni",
+    "avx512",
+    "avx2",
+    "neoni8mm",
+    "neondot",
+    "neon",
+    "reference",
+    "sse9",
+)
 """All that CALIB8_ISA may name, and one that does not exist."""
 
 _PLAIN: Final = {"reference": ("reference", "reference")}
 _AVX2: Final = {"avx2": ("avx2", "avx2"), **_PLAIN}
+_AVX512: Final = {"avx512vnni": ("avx512vnni", "avx512"), "avx512": ("avx512vnni", "avx512")}
 _AVX_VNNI: Final = {"avxvnni": ("avxvnni", "avx2"), **_AVX2}
 
 
@@ -46,7 +58,7 @@ class Processor:
         return [word for word in self.cpuinfo.split() if word not in _OTHERS]
 
 
-_OTHERS: Final = {"sse4_2", "avx512cd", "none"}
+_OTHERS: Final = {"sse4_2", "avx512cd", "amx_bf16", "none"}
 _HASWELL: Final = "sse4_2 popcnt avx avx2 fma"
 _SKYLAKE: Final = f"{_HASWELL} avx512f avx512cd avx512bw avx512dq avx512vl"
 _ICE_LAKE: Final = f"{_SKYLAKE} avx512_vnni avx512vbmi avx512_vbmi2"
@@ -69,14 +81,19 @@ _X86: Final = (
     Processor(
         *("ice-lake", _ICE_LAKE),
         *(("avx512vnni", "avx2", "reference"), ("avx512", "avx2", "reference")),
-        {"avx512vnni": ("avx512vnni", "avx512"), "avx512": ("avx512vnni", "avx512"), **_AVX2},
+        {**_AVX512, **_AVX2},
         "x86_64 avx512f",
     ),
     Processor(
         *("zen-5", f"{_ICE_LAKE} avx_vnni"),
         *(("avx512vnni", "avxvnni", "avx2", "reference"), ("avx512", "avx2", "reference")),
-        {"avx512vnni": ("avx512vnni", "avx512"), "avx512": ("avx512vnni", "avx512"), **_AVX_VNNI},
+        {**_AVX512, **_AVX_VNNI},
         "x86_64 avx512f",
+    ),
+    Processor(
+        *("sapphire-rapids", f"{_ICE_LAKE} avx_vnni amx_bf16 amx_tile amx_int8"),
+        *(("amx", "avx512vnni", "avxvnni", "avx2", "reference"), ("avx512", "avx2", "reference")),
+        *({"amx": ("amx", "avx512"), **_AVX512, **_AVX_VNNI}, "x86_64 avx512f"),
     ),
 )
 

@@ -7,6 +7,9 @@ namespace {
 
 const Isa kPriority[] = {
 #if defined(__x86_64__)
+#if !defined(CALIB8_NO_AVX512VNNI) && !defined(CALIB8_NO_AMX)
+    {"amx", kEngineAmx, fill_amx, "avx512vnni", false},
+#endif
 #if !defined(CALIB8_NO_AVX512VNNI)
     {"avx512vnni", kEngineAvx512Vnni, fill_avx512vnni, "avx2", false},
 #endif

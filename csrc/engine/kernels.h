@@ -66,6 +66,7 @@ void fill_reference(KernelTable& table);
 void fill_avx2(KernelTable& table);
 void fill_avxvnni(KernelTable& table);
 void fill_avx512vnni(KernelTable& table);
+void fill_amx(KernelTable& table);
 #endif
 #if defined(__aarch64__)
 void fill_neon(KernelTable& table);

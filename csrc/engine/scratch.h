@@ -58,11 +58,44 @@ struct alignas(64) PanelScratch {
   int64_t residuals[kBlockPixels + kTilePixels];
 };
 
+// Conv in tiles of 16 pixels (conv_amx.cc): this, then the codes of a block, section by section of its depth.
+constexpr int64_t kTilesAtOnce = 2;                  // tiles of pixels that are multiplied together
+constexpr int64_t kSectionBytes = 64;                // of the codes of a pixel's windows: what a tile takes
+constexpr int64_t kCodesOfBlock = int64_t{1} << 18;  // bytes of a block, unless two tiles need more
+struct CodeRun {
+  int64_t source, target;  // bytes from the pixel; from its row of the first section
+  uint64_t lanes;          // bit b: byte b belongs to it
+};
+constexpr int64_t kMostRuns = 256;
+struct PlacedTile {
+  const uint8_t* codes;
+  int64_t distance;  // bytes from pixel to pixel where they lie in the input; else 0
+};
+struct alignas(64) AmxScratch {
+  PanelScratch panel;
+  int32_t sums[(kTilesAtOnce + 1) * kTilePixels * kRowBytes];  // a register tile may read further
+  PlacedTile tiles[kBlockPixels / kTilePixels];
+  CodeRun runs[kMostRuns];
+};
+inline int64_t code_sections(const Conv& step) {
+  return (step.taps * step.depth + kSectionBytes - 1) / kSectionBytes;
+}
+inline int64_t tiles_of_block(const Conv& step) {
+  const int64_t pixels = step.output.pixels();
+  if (pixels < kTilePixels) return 0;
+  const int64_t tile = code_sections(step) * kSectionBytes * kTilePixels;
+  const int64_t fit = kCodesOfBlock / tile / kTilesAtOnce * kTilesAtOnce;
+  const int64_t all = (pixels + kTilePixels - 1) / kTilePixels, most = kBlockPixels / kTilePixels;
+  const int64_t wanted = all < most ? all : most;
+  return wanted <= kTilesAtOnce || fit < kTilesAtOnce ? kTilesAtOnce : wanted < fit ? wanted : fit;
+}
+
 inline int64_t scratch_bytes(const Conv& step) {
   constexpr auto kTile = static_cast<int64_t>(sizeof(TileScratch));
-  constexpr auto kPanel = static_cast<int64_t>(sizeof(PanelScratch));
+  constexpr auto kAmx = static_cast<int64_t>(sizeof(AmxScratch));
   const int64_t tiles = kTile + tile_block_pixels(step) * tile_row_bytes(step);
-  return tiles > kPanel ? tiles : kPanel;
+  const int64_t amx = kAmx + tiles_of_block(step) * kTilePixels * kSectionBytes * code_sections(step);
+  return tiles > amx ? tiles : amx;
 }
 
 // WideConv: as Conv in short vectors, or with AVX-512 (wide_conv_avx512vnni.cc) this.

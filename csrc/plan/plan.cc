@@ -16,7 +16,8 @@ constexpr int64_t kMostBytes = int64_t{1} << 40;  // of an arena or of weights; 
 constexpr size_t kAlignment = 64;
 constexpr int64_t kActivation[] = {0, -1, -1, -1, 0, 0, 0, 0};  // of layers in format 1: none
 const char* const kProfiles[] = {"onnx", "tflite", "single", "tengine"};
-const char* const kIsas[] = {"", "avx512vnni", "avxvnni", "avx2", "neoni8mm", "neondot", "neon", "reference"};
+const char* const kIsas[] = {"",         "amx",     "avx512vnni", "avxvnni",  "avx2",
+                             "neoni8mm", "neondot", "neon",       "reference"};
 const char* const kKeys[] = {"arena_bytes", "floats",  "inputs", "isa",         "name",
                              "outputs",     "profile", "steps",  "weight_bytes"};
 constexpr const char* kStates = "states";

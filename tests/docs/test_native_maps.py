@@ -16,7 +16,7 @@ from calib8 import _core
 CSRC = ROOT / "csrc"
 MAPS = {"csrc": PAGES["csrc/README.md"], "csrc/engine": PAGES["csrc/engine/README.md"]}
 ENGINE = MAPS["csrc/engine"]
-SETS = ("avx2", "avxvnni", "avx512vnni", "neon", "neondot", "neoni8mm")
+SETS = ("avx2", "avxvnni", "avx512vnni", "amx", "neon", "neondot", "neoni8mm")
 
 FILE = re.compile(r"[\w/*]+\.(?:h|cc|cmake)\b")
 ROUNDS = re.compile(

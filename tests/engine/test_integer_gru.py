@@ -70,7 +70,7 @@ def test_gates_at_all_of_their_16_bits(seed: int) -> None:
 @pytest.mark.parametrize("isa", _core.engine.available_isas())
 def test_every_set_has_a_kernel_that_was_taken(isa: str) -> None:
     """The plain loops serve sets without vectors of their own."""
-    wanted = {"avx512vnni": "avx512vnni", "avxvnni": "avxvnni", "avx2": "avx2"}
+    wanted = {"amx": "avx512vnni", "avx512vnni": "avx512vnni", "avxvnni": "avxvnni", "avx2": "avx2"}
     assert _core.engine.kernel_origins(isa)["integer_gru"] == wanted.get(isa, "reference")
 
 

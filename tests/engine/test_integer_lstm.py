@@ -73,7 +73,7 @@ def test_the_deepest_sums_stay_within_32_bits(code: int) -> None:
 @pytest.mark.parametrize("isa", _core.engine.available_isas())
 def test_every_set_has_a_kernel_that_was_taken(isa: str) -> None:
     """The plain loops serve sets without vectors of their own."""
-    wanted = {"avx512vnni": "avx512vnni", "avxvnni": "avxvnni", "avx2": "avx2"}
+    wanted = {"amx": "avx512vnni", "avx512vnni": "avx512vnni", "avxvnni": "avxvnni", "avx2": "avx2"}
     assert _core.engine.kernel_origins(isa)["integer_lstm"] == wanted.get(isa, "reference")
 
 

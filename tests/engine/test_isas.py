@@ -105,8 +105,10 @@ def test_the_fastest_set_is_the_default() -> None:
         assert run_python(BOTH, unset).stdout.split()[0] == ISAS[0]
 
 
+AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx2", "fma"}
 FLAGS = {
-    "avx512vnni": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx2", "fma"},
+    "amx": {"amx_tile", "amx_int8", *AVX512},
+    "avx512vnni": AVX512,
     "avxvnni": {"avx_vnni", "avx2", "fma"},
     "avx2": {"avx2", "fma"},
     "neoni8mm": {"asimd", "asimddp", "i8mm"},
@@ -127,7 +129,7 @@ def test_no_set_is_missing_that_the_processor_has() -> None:
 
 
 def test_unknown_and_missing_sets_are_refused_with_the_list() -> None:
-    missing = {"avxvnni", "avx512vnni", "neoni8mm", "neondot", "neon", "sse9"}.difference(ISAS)
+    missing = {"amx", "avxvnni", "avx512vnni", "neoni8mm", "neondot", "neon", "sse9"}.difference(ISAS)
     assert missing
     for name in missing:
         with pytest.raises(ValueError, match=f"'{name}' is unknown or not available.*{', '.join(ISAS)}"):

@@ -20,7 +20,7 @@ def test_every_instruction_set_has_one(isa: str, threads: int) -> None:
 
 
 PRODUCTS = {
-    **{"avx512vnni": 16 * 64, "avxvnni": 12 * 32, "avx2": 12 * 32},
+    **{"amx": 4 * 16 * 16 * 64, "avx512vnni": 16 * 64, "avxvnni": 12 * 32, "avx2": 12 * 32},
     **{"neoni8mm": 16 * 32, "neondot": 16 * 16, "neon": 16 * 16, "reference": 768},
 }
 """Sums side by side times products of one instruction; the plain loop goes over so many codes."""

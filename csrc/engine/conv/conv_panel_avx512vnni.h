@@ -280,13 +280,9 @@ inline void run_flows(const Conv& step, const Panel& panel, const Tile& tile, Bl
   set.paired(flow, block.count);
 }
 
-// All tiles of a panel and a block. `next_weights` are those of the panel that follows.
-inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel, const int8_t* next_weights,
-                      Block block, bool first_panel) {
+// Where the sums or codes of the tiles of a panel go.
+inline void set_target(const Conv& step, const Memory& memory, const Panel& panel, Way way, Tile& tile) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
-  FixedPanel fixed;
-  const Way way = way_of(step, memory, panel, fixed);
-  Tile tile = tile_of(step, memory, panel, way.ending, fixed);
   if (step.table >= 0 && !way.table) tile.table = memory.constant<uint8_t>(step.table);
   if (!way.direct()) {
     tile.output_offsets = kRowOffsets;
@@ -296,6 +292,16 @@ inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel
   } else {
     tile.output = memory.data<uint8_t>(step.output) + panel.channel;
   }
+}
+
+// All tiles of a panel and a block. `next_weights` are those of the panel that follows.
+inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel, const int8_t* next_weights,
+                      Block block, bool first_panel) {
+  Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
+  FixedPanel fixed;
+  const Way way = way_of(step, memory, panel, fixed);
+  Tile tile = tile_of(step, memory, panel, way.ending, fixed);
+  set_target(step, memory, panel, way, tile);
   if (flows(step, panel, way, block)) {
     tile.input_offsets = scratch.inputs;
     tile.output_offsets = scratch.outputs;

@@ -62,6 +62,7 @@ struct Tile {
   // panel reads, into the first.
   const int8_t* prefetch;
   const int32_t* bias;
+  const int32_t* sums;  // of the products, 64 a pixel, where something else has multiplied; else null
   Ending ending;
   const float* factor;      // kFloat and its kin; kSplit and its kin: the high part
   const float* low_factor;  // kSplit and its kin, as nudge

@@ -76,14 +76,24 @@ template <int ahead, int mr, int width>
 }
 
 template <int mr, int width>
+[[gnu::always_inline]] inline void add_sums(const int32_t* sums, __m512i (&acc)[mr][width]) {
+  repeat<mr>([&](auto i) CALIB8_INLINE {
+    repeat<width>([&](auto j) CALIB8_INLINE {
+      acc[i][j] = _mm512_add_epi32(acc[i][j], _mm512_load_si512(sums + 64 * i + 16 * j));
+    });
+  });
+}
+
+template <int mr, int width>
 [[gnu::always_inline]] inline void accumulate(const Tile& tile, __m512i (&acc)[mr][width]) {
   constexpr int kUnroll = 4;
-  const uint8_t* pixels[mr];
-  repeat<mr>([&](auto i) CALIB8_INLINE { pixels[i] = tile.input + tile.input_offsets[i]; });
   repeat<width>([&](auto j) CALIB8_INLINE {
     const __m512i bias = _mm512_loadu_si512(tile.bias + 16 * j);
     repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = bias; });
   });
+  if (tile.sums != nullptr) return add_sums(tile.sums, acc);
+  const uint8_t* pixels[mr];
+  repeat<mr>([&](auto i) CALIB8_INLINE { pixels[i] = tile.input + tile.input_offsets[i]; });
   constexpr bool kTurns = mr == 1;  // too few sums to hide how long a product takes: two sets in turns
   // A single pixel reads all weights once: they are fetched for the next panel, as many as are used.
   constexpr int kLines = mr == 1 ? width : 1;

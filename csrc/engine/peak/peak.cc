@@ -27,6 +27,9 @@ struct Entry {
 
 const Entry kLoops[] = {
 #if defined(__x86_64__)
+#if !defined(CALIB8_NO_AVX512VNNI) && !defined(CALIB8_NO_AMX)
+    {"amx", peak_loop_amx},
+#endif
 #if !defined(CALIB8_NO_AVX512VNNI)
     {"avx512vnni", peak_loop_avx512vnni},
 #endif

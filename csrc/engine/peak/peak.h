@@ -16,6 +16,7 @@ int64_t peak_loop_reference(int64_t rounds);
 int64_t peak_loop_avx2(int64_t rounds);  // where pairs of products cannot saturate
 int64_t peak_loop_avxvnni(int64_t rounds);
 int64_t peak_loop_avx512vnni(int64_t rounds);
+int64_t peak_loop_amx(int64_t rounds);
 #endif
 #if defined(__aarch64__)
 int64_t peak_loop_neon(int64_t rounds);  // where no weight is −128

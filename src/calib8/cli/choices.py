@@ -30,7 +30,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "--effort": ("fast", "balanced", "best"),
     "--filter": ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos", "opencv-bilinear"),
     "--format": TABLE_FORMATS,
-    "--isa": ("avx512vnni", "avxvnni", "avx2", "neoni8mm", "neondot", "neon", "reference"),
+    "--isa": ("amx", "avx512vnni", "avxvnni", "avx2", "neoni8mm", "neondot", "neon", "reference"),
     "--layout": ("NCHW", "NHWC"),
     "--method": (
         "auto", "minmax", "mean-minmax", "percentile", "mse", "mse-behind", "entropy", "aciq", "aciq-tengine",

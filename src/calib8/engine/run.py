@@ -20,7 +20,7 @@ Array: TypeAlias = npt.NDArray[Any]
 FloatRunner = Callable[[FloatCall, Sequence[Array]], Sequence[Array]]
 """Runs the sub-model of a call on its inputs."""
 
-ISAS: Final = ("avx512vnni", "avxvnni", "avx2", "neoni8mm", "neondot", "neon", "reference")
+ISAS: Final = ("amx", "avx512vnni", "avxvnni", "avx2", "neoni8mm", "neondot", "neon", "reference")
 """All instruction sets that there are kernels for."""
 
 

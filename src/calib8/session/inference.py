@@ -105,9 +105,9 @@ class InferenceSession(Streaming):
             integer_only: refuse a model of which a part has no integer form.
             shapes: input name → sizes; an input that is named takes no others then.
             threads: that share the work of a run, 1 … 256; None: as many as processors may be used.
-            isa: instruction set: ``avx512vnni``, ``avxvnni``, ``avx2``, ``neoni8mm``, ``neondot``, ``neon``
-                or ``reference``; None: what the environment variable CALIB8_ISA names, else the fastest of
-                this machine. All of them give the same bits.
+            isa: instruction set: ``amx``, ``avx512vnni``, ``avxvnni``, ``avx2``, ``neoni8mm``, ``neondot``,
+                ``neon`` or ``reference``; None: what the environment variable CALIB8_ISA names, else the
+                fastest of this machine. All of them give the same bits.
             pin: keep the session's own threads on one processor each.
             pixels: take images as uint8 [N, H, W, C], channels in the model's order, in place of float32:
                 mean and scale of this preprocessing and the input's quantizer become one table.
