@@ -137,8 +137,16 @@ inline int64_t scratch_bytes(const Depthwise& step) {
 
 // MatMul (mat_mul.h): columns of the right matrix and rows of the left one, pairs of int16.
 constexpr int64_t kMostPanelColumns = 2 * kMostLanes, kTall = 4;
+// … or with AMX (mat_mul_amx.cc) this, then a panel in quads of depth, whole sections of it.
+constexpr int64_t kAmxColumns = 64;
+struct alignas(64) AmxMatMulScratch {
+  int32_t sums[kTilesAtOnce * kTilePixels * kAmxColumns], terms[kAmxColumns];
+};
 inline int64_t scratch_bytes(const MatMul& step) {
-  return (step.depth + 1) / 2 * 4 * (kMostPanelColumns + kTall);
+  constexpr auto kAmx = static_cast<int64_t>(sizeof(AmxMatMulScratch));
+  const int64_t pairs = (step.depth + 1) / 2 * 4 * (kMostPanelColumns + kTall);
+  const int64_t amx = kAmx + (step.depth + 63) / 64 * 64 * kAmxColumns;
+  return pairs > amx ? pairs : amx;
 }
 
 // MaxPool (max_pool.h): the largest codes of every input column.

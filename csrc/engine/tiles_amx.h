@@ -47,6 +47,11 @@ template <int sums, int codes, int weights>
 [[gnu::always_inline]] inline void multiply_tiles() {
   asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(codes), "i"(weights));
 }
+// sums += u8 codes · u8 codes
+template <int sums, int codes, int others>
+[[gnu::always_inline]] inline void multiply_unsigned_tiles() {
+  asm volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sums), "i"(codes), "i"(others));
+}
 
 }  // namespace
 }  // namespace calib8::engine

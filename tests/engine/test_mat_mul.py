@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,37 @@ def factor_rule(profile: Profile, factor: float) -> Rescale:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_examples(profile: Profile) -> None:
     assert_same_bits(EXAMPLES["MatMul", profile])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (197, 64, 197),
+        (197, 197, 64),
+        (49, 32, 49),
+        (16, 16, 16),
+        (17, 130, 70),
+        (47, 1027, 65),
+        (33, 63, 129),
+    ],
+    ids=str,
+)
+def test_sizes_of_attention(sizes: tuple[int, int, int], profile: Profile) -> None:
+    """Whole tiles of 16 rows, 64 codes and 16 columns, and what is left of them."""
+    rows, depth, columns = sizes
+    rng = np.random.default_rng((9, *sizes))
+    for zero_points in ((0, 0), (0, 131), (77, 0), (255, 255)):
+        a, b = (
+            replace(code_slot(name, rng, 2, *shape), dtype="uint8", zero_point=zero_point)
+            for name, shape, zero_point in zip(
+                "ab", ((rows, depth), (depth, columns)), zero_points, strict=True
+            )
+        )
+        y = code_slot("y", rng, 2, rows, columns)
+        rule = factor_rule(profile, 1 / (130 * 130 * depth**0.5) * 60)
+        program = single(op.MatMul, [a, b], y, profile, rescale=rule, **clamp(rng, y))
+        assert_same_bits(program, seed=depth)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
