@@ -70,10 +70,9 @@ unsigned kept_registers(const Leaf& first) {
 }
 
 // Whether this process may use the registers of tiles: Linux gives them to those that ask. They make what a
-// signal leaves on the stack larger by 8 KB; a process with a stack for signals that is too small is refused.
-bool tiles_granted([[maybe_unused]] unsigned kept) {
-  constexpr unsigned kTileState = 3U << 17;
-  if ((kept & kTileState) != kTileState) return false;
+// signal leaves on the stack larger by 8 KB; a process with a stack for signals that is too small is refused,
+// and later ones have to be larger.
+bool tiles_granted() {
 #if defined(__linux__)
   constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, which old headers lack
   return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
@@ -92,7 +91,7 @@ Features asked() {
     return saved && (word >> place & 1U) != 0 ? feature : 0;
   };
   const bool avx2 = bit(seventh.ebx, 5, ymm, kAvx2) != 0, wide = bit(seventh.ebx, 16, zmm, kAvx512f) != 0;
-  const bool tiles = wide && (seventh.edx >> 24 & 1U) != 0 && tiles_granted(kept);
+  const bool tiles = wide && (kept >> 17 & 3U) == 3U && (seventh.edx >> 24 & 1U) != 0;
   return bit(first.ecx, 28, ymm, kAvx) | bit(seventh.ebx, 5, ymm, kAvx2) | bit(first.ecx, 23, true, kPopcnt) |
          bit(first.ecx, 12, ymm, kFma) | bit(further.eax, 4, avx2, kAvxVnni) |
          bit(seventh.ebx, 16, zmm, kAvx512f) | bit(seventh.ebx, 30, wide, kAvx512bw) |
@@ -116,13 +115,23 @@ Features asked() {
 }
 #endif
 
-Features seen() {
+// What CALIB8_CPU leaves.
+Features named() {
   const char* text = std::getenv("CALIB8_CPU");
   if (text == nullptr || *text == '\0') return processor_features();
   std::istringstream words(text);
   std::vector<std::string> names;
   for (std::string word; words >> word;) names.push_back(word);
   return processor_features() & features_of(names);
+}
+
+Features seen() {
+  constexpr Features kTiles = kAmxTile | kAmxInt8;
+  const Features visible = named();
+#if defined(__x86_64__)
+  if ((visible & kTiles) == kTiles && !tiles_granted()) return visible & ~kTiles;
+#endif
+  return visible;
 }
 
 }  // namespace

@@ -17,11 +17,12 @@ constexpr Features kAvx = 1U << 0, kAvx2 = 1U << 1, kPopcnt = 1U << 2, kFma = 1U
                    kAvx512vbmi = 1U << 9, kAvx512vbmi2 = 1U << 10, kAvx512vnni = 1U << 11, kNeon = 1U << 12,
                    kDotProducts = 1U << 13, kI8mm = 1U << 14, kAmxTile = 1U << 15, kAmxInt8 = 1U << 16;
 
-// What this processor has and its operating system keeps.
+// What this processor has and its operating system keeps. Tiles belong to processes that ask for them: see
+// features().
 Features processor_features();
 
 // Those of them that CALIB8_CPU names, with spaces between; all where it is not set or empty (read once, at
-// first use).
+// first use). Where tiles are among them, Linux is asked for them then; they are not there if it refuses.
 Features features();
 
 // By the names that Linux lists in /proc/cpuinfo. Those that no kernel asks for count for nothing: the whole

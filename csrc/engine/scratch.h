@@ -66,14 +66,14 @@ struct CodeRun {
   int64_t source, target;  // bytes from the pixel; from its row of the first section
   uint64_t lanes;          // bit b: byte b belongs to it
 };
-constexpr int64_t kMostRuns = 256;
+constexpr int64_t kMostRuns = 512;
 struct PlacedTile {
   const uint8_t* codes;
   int64_t distance;  // bytes from pixel to pixel where they lie in the input; else 0
 };
 struct alignas(64) AmxScratch {
   PanelScratch panel;
-  int32_t sums[(kTilesAtOnce + 1) * kTilePixels * kRowBytes];  // a register tile may read further
+  int32_t sums[kTilesAtOnce * kTilePixels * kRowBytes];
   PlacedTile tiles[kBlockPixels / kTilePixels];
   CodeRun runs[kMostRuns];
 };
@@ -82,12 +82,12 @@ inline int64_t code_sections(const Conv& step) {
 }
 inline int64_t tiles_of_block(const Conv& step) {
   const int64_t pixels = step.output.pixels();
-  if (pixels < kTilePixels) return 0;
+  if (pixels < kTilePixels || code_sections(step) > kMostRuns) return 0;
   const int64_t tile = code_sections(step) * kSectionBytes * kTilePixels;
   const int64_t fit = kCodesOfBlock / tile / kTilesAtOnce * kTilesAtOnce;
   const int64_t all = (pixels + kTilePixels - 1) / kTilePixels, most = kBlockPixels / kTilePixels;
-  const int64_t wanted = all < most ? all : most;
-  return wanted <= kTilesAtOnce || fit < kTilesAtOnce ? kTilesAtOnce : wanted < fit ? wanted : fit;
+  const int64_t wanted = all < most ? all : most, least = fit < kTilesAtOnce ? kTilesAtOnce : fit;
+  return wanted < least ? wanted : least;
 }
 
 inline int64_t scratch_bytes(const Conv& step) {

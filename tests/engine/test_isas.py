@@ -140,6 +140,30 @@ def test_unknown_and_missing_sets_are_refused_with_the_list() -> None:
     assert result.returncode != 0 and "'sse9'" in result.stderr and "reference" in result.stderr
 
 
+SMALL_STACK = """
+import ctypes
+from calib8 import _core
+class Stack(ctypes.Structure):
+    _fields_ = [("memory", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+memory = ctypes.create_string_buffer(8192)
+small = Stack(ctypes.addressof(memory), 0, 8192)
+before = WHEN == "before" and ctypes.CDLL(None).sigaltstack(ctypes.byref(small), None)
+isas = _core.engine.available_isas()
+after = WHEN == "after" and ctypes.CDLL(None).sigaltstack(ctypes.byref(small), None)
+print(before + 0, after + 0, *isas)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone gives tiles to processes that ask for them")
+def test_a_small_stack_for_signals_stays_possible() -> None:
+    """Tiles are asked for only where they are not hidden; where the stack is there first, they are not there."""
+    before = run_python(SMALL_STACK.replace("WHEN", "'before'"))
+    assert before.returncode == 0 and before.stdout.split()[0] == "0"
+    assert "amx" not in before.stdout.split()
+    hidden = run_python(SMALL_STACK.replace("WHEN", "'after'"), cpu="avx2 fma")
+    assert hidden.returncode == 0 and hidden.stdout.split()[:2] == ["0", "0"]
+
+
 @pytest.mark.parametrize("isa", ISAS)
 def test_every_kernel_comes_from_the_set_or_one_below(isa: str) -> None:
     origins = _core.engine.kernel_origins(isa)

@@ -206,26 +206,42 @@ void run_blocks(const Conv& step, const Memory& memory, const Cells& cells, Rang
   }
 }
 
-// Whether tiles take fewer cycles than vectors. For 16 channels of a pixel a tile takes about one for each
-// section and, before its sums are codes, 1.5; a run that is copied 3.5; vectors one for every two quads.
-bool pays(const Conv& step, const Cells& cells) {
-  const int64_t strips = step.padded_outputs / kLanes;
+// Whether tiles take fewer cycles than vectors, by half cycles for a pixel. 16 channels take two for each
+// section, and what is stored and loaded again three; a run that is copied takes seven; vectors, one for each
+// quad. Shallow layers end between the products of vectors, and not of tiles. Tiles are filled up to 16
+// pixels, and a call takes about 500 cycles.
+bool pays(const Conv& step, const Cells& cells, int64_t pixels) {
+  constexpr int64_t kCall = 1000;
+  const int64_t strips = step.padded_outputs / kLanes, width = least_of(strips, 4);
+  const bool shallow = cells.quads <= kShallow[width];
   const int64_t copied = cells.whole() && step.taps == 1 ? 0 : cells.runs;
-  return strips * (2 * cells.sections + 3) + 7 * copied < strips * cells.quads;
+  const int64_t tile = strips * (2 * cells.sections + (shallow ? 5 : 3)) + (shallow ? 10 : 4) + 7 * copied;
+  return tile * quotient_up(pixels, kTilePixels) * kTilePixels + kCall < strips * cells.quads * pixels;
+}
+
+// Threads share the panels, with all pixels, where that takes fewer tiles.
+bool panels_are_shared(const Conv& step, int parts) {
+  if (parts == 1) return false;
+  const int64_t units = step.groups * step.panels, pixels = step.output.pixels();
+  const int64_t by_pixels = quotient_up(quotient_up(pixels, parts), kTilePixels) * units;
+  return quotient_up(pixels, kTilePixels) * quotient_up(units, parts) < by_pixels;
 }
 
 }  // namespace
 
 void conv_amx(const Conv& step, const Memory& memory, Part part) {
-  const bool by_panels = split_by_panels(step, part.count);
   const Part whole{0, 1};
-  const Range pixels = share(by_panels ? whole : part, step.output.pixels());
-  const Range units = share(by_panels ? part : whole, step.groups * step.panels);
+  const bool by_panels = panels_are_shared(step, part.count);
+  const int64_t all = step.output.pixels();
   Cells cells(step, memory);
-  if (pixels.end - pixels.begin < kTilePixels || !find_runs(step, memory, cells) || !pays(step, cells)) {
+  // One decision for all parts: they share the layer in another way than those of vectors.
+  const int64_t fewest = by_panels ? all : all / part.count;
+  if (all < kTilePixels || !find_runs(step, memory, cells) || !pays(step, cells, most_of(fewest, 1))) {
     return conv_avx512vnni(step, memory, part);
   }
-  if (units.begin == units.end) return;
+  const Range pixels = share(by_panels ? whole : part, all);
+  const Range units = share(by_panels ? part : whole, step.groups * step.panels);
+  if (pixels.begin == pixels.end || units.begin == units.end) return;
   begin_tiles(TileConfig(cells.section_quads));
   run_blocks(step, memory, cells, pixels, units);
   end_tiles();
