@@ -156,7 +156,7 @@ print(before + 0, after + 0, *isas)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone gives tiles to processes that ask for them")
 def test_a_small_stack_for_signals_stays_possible() -> None:
-    """Tiles are asked for only where they are not hidden; where the stack is there first, they are not there."""
+    """Tiles are not asked for where they are hidden, and not there where such a stack came first."""
     before = run_python(SMALL_STACK.replace("WHEN", "'before'"))
     assert before.returncode == 0 and before.stdout.split()[0] == "0"
     assert "amx" not in before.stdout.split()
