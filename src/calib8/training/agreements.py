@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from calib8.errors import UsageError
-from calib8.modules.tracing import in_mode
+from calib8.modules.modes import in_mode
 from calib8.outcomes import Quantization
 from calib8.program.instructions import TRAITS, Float, Quantize
 from calib8.program.lower.lower import lower
