@@ -172,8 +172,20 @@ class Windows(nn.Module):
         return self.out(F.scaled_dot_product_attention(query, key, value, attn_mask=self.mask))
 
 
+class Matrices(nn.Module):
+    """A parameter that is multiplied with, and a factor that its layer takes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.matrix = nn.Conv2d(3, 8, 4, 4), nn.Parameter(torch.randn(8, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.stem(x).flatten(2).transpose(1, 2)
+        return torch.tanh(rows @ self.matrix * 0.3)
+
+
 @pytest.mark.parametrize("target", slow_but(["calib8"], ["calib8", "onnxruntime", "tflite"]))
-@pytest.mark.parametrize("kind", [Normed, Windows])
+@pytest.mark.parametrize("kind", [Normed, Windows, Matrices])
 def test_what_is_split_for_the_simulation(kind: type[nn.Module], target: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     batches = [pictures for pictures, _ in images_and_labels(3)]

@@ -217,6 +217,9 @@ def decomposed(name: str, function: Callable[[Any, Tensor], Tensor], *nodes: str
         decomposed("slices from behind", lambda _, x: x[..., 1:, 2], "getitem_getitem", "getitem"),
         decomposed("a row", lambda _, x: x[:, 1, 2:], "getitem_getitem", "getitem"),
         decomposed("one slice", lambda _, x: x[:, 1:], "getitem"),
+        decomposed("product with a parameter", lambda self, x: x @ self.matrix,
+            "matrix", "matmul_t", "matmul"),
+        decomposed("product of two inputs", lambda _, x: torch.matmul(x, x), "matmul"),
         decomposed("roll", lambda _, x: torch.roll(x, 2, 3), "roll_behind", "roll_before", "roll"),
         decomposed("roll backwards", lambda _, x: x.roll(-8, 2), "roll_behind", "roll_before", "roll"),
         decomposed("roll of two axes", lambda _, x: torch.roll(x, (1, 0, -2), (-1, 1, 2)),
@@ -234,6 +237,7 @@ def test_functions_of_several_operators_are_several_nodes(
     function: Callable[[Any, Tensor], Tensor], nodes: tuple[str, ...]
 ) -> None:
     module = Of(function, swish=nn.SiLU(), norm=nn.GroupNorm(2, 4))
+    module.register_parameter("matrix", nn.Parameter(torch.randn(6, 5)))
     nn.init.normal_(module.get_parameter("norm.weight"))
     nn.init.normal_(module.get_parameter("norm.bias"))
     traced = trace(module)

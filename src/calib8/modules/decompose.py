@@ -6,6 +6,7 @@
     glu(x)                 a · sigmoid(b), a and b the halves of x
     attention(q, k, v, m)  softmax((q · 1/√E) @ kᵀ + m) @ v, E the length of a row of q, or with its own scale
     group_norm(x, G, γ, β) group_norm(x, G) · γ + β
+    x @ w                  linear(x, wᵀ) where w is a parameter or buffer: a layer
     roll(x, (2, 3), (1, 2))  cat(x[:, −2:], x[:, :−2]), then the same of the other axis
     mean(x, (2, 3))        mean with the axes kept, squeeze, squeeze
     x[:, :, ::2, ::2]      x[:, :, :, ::2][:, :, ::2]
@@ -143,6 +144,10 @@ def raised_channels(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     return x + bias.reshape(-1, *[1] * (x.ndim - 2))
 
 
+def _product(add: _Adder, x: Any, weight: Any) -> _Last:
+    return F.linear, (x, add(torch.t, weight))
+
+
 def _roll(add: _Adder, x: Any, turns: Any) -> _Last:
     for place, (shift, axis) in enumerate(turns):
         end, start = add(behind, x, shift, axis), add(before, x, shift, axis)
@@ -176,6 +181,9 @@ def _picked(add: _Adder, x: Any, steps: Any) -> _Last:
 
 _Rule = Callable[[_Adder, Any, Any], _Last]
 
+_PRODUCTS: Final = ("matmul", "__matmul__", "mm", operator.matmul, torch.matmul, torch.mm)
+"""How a product of matrices is called."""
+
 _FUNCTIONS: Final[dict[str, tuple[_Rule, str, Any]]] = {
     "silu": (_silu, "", None),
     "mish": (_mish, "", None),
@@ -208,6 +216,9 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
     if node.target is F.scaled_dot_product_attention:
         others = _plain_attention(node)
         return None if others is None else (_attention, others)
+    if node.target in _PRODUCTS:
+        weight = _weight(traced, node)
+        return None if weight is None else (_product, weight)
     if node.target is F.group_norm:
         return _norm_function(node)
     if node.target in ("roll", torch.roll):
@@ -232,6 +243,16 @@ def _plain_attention(node: fx.Node) -> tuple[Any, ...] | None:
     if any(given.get(name) for name in ("dropout_p", "is_causal", "enable_gqa")):
         return None
     return given["key"], given["value"], given.get("attn_mask"), given.get("scale")
+
+
+def _weight(traced: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The matrix of the module that a product has on its right; None where there is another thing."""
+    weight = node.args[1] if len(node.args) == 2 else None
+    if not isinstance(weight, fx.Node) or weight.op != "get_attr":
+        return None
+    path, _, name = str(weight.target).rpartition(".")
+    matrix = getattr(traced.get_submodule(path), name)
+    return weight if isinstance(matrix, torch.Tensor) and matrix.ndim == 2 else None
 
 
 def _norm_module(path: str, module: nn.GroupNorm) -> tuple[_Rule, Any] | None:
