@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from networks import network
 from torch import Tensor, nn
 from trained import images_and_labels, resnet20, train
@@ -136,3 +137,68 @@ def test_reference_and_engine_run_the_converted_model(tmp_path: Path) -> None:
     with torch.no_grad():
         simulated = model.eval()(inputs).numpy()
     np.testing.assert_allclose(simulated, expected, atol=float(np.abs(expected).max()) * 0.05)
+
+
+class Normed(nn.Module):
+    """GroupNorms as a function and as a module, with factors that a convolution takes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.conv = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 6, 1)
+        self.first, self.last = nn.GroupNorm(2, 8), nn.GroupNorm(1, 6)
+        for norm in (self.first, self.last):
+            nn.init.normal_(norm.weight, 1, 0.3)
+            nn.init.normal_(norm.bias, 0, 0.3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        norm = self.first
+        x = F.group_norm(self.stem(x), norm.num_groups, norm.weight, norm.bias, norm.eps)
+        return self.last(self.conv(x))
+
+
+class Windows(nn.Module):
+    """Attention with a mask over places that were rolled."""
+
+    mask: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.parts, self.out = nn.Conv2d(3, 8, 4, 4), nn.Linear(8, 24), nn.Linear(8, 8)
+        self.register_buffer("mask", torch.randn(64, 64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rolled = torch.roll(self.stem(x), (-2, -3), (2, 3)).flatten(2).transpose(1, 2)
+        query, key, value = self.parts(rolled).chunk(3, -1)
+        return self.out(F.scaled_dot_product_attention(query, key, value, attn_mask=self.mask))
+
+
+class Matrices(nn.Module):
+    """A parameter that is multiplied with, and a factor that its layer takes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.matrix = nn.Conv2d(3, 8, 4, 4), nn.Parameter(torch.randn(8, 6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.stem(x).flatten(2).transpose(1, 2)
+        return torch.tanh(rows @ self.matrix * 0.3)
+
+
+@pytest.mark.parametrize("target", slow_but(["calib8"], ["calib8", "onnxruntime", "tflite"]))
+@pytest.mark.parametrize("kind", [Normed, Windows, Matrices])
+def test_what_is_split_for_the_simulation(kind: type[nn.Module], target: str, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    batches = [pictures for pictures, _ in images_and_labels(3)]
+    model = training.prepare(kind(), batches[0], target).train()
+    for pictures in batches:
+        model(pictures)
+    training.freeze(model)
+    result = training.convert(model)
+    found = training.agreement(model, result, batches[0])
+    assert found.largest <= 1 and found.equal > 0.99 and len(found.steps) >= 2
+    result.save(tmp_path / "int8.onnx")
+    session = calib8.InferenceSession(tmp_path / "int8.onnx")
+    [actual] = session.run(None, {session.get_inputs()[0].name: batches[0].numpy()})
+    with torch.no_grad():
+        simulated = model.eval()(batches[0]).numpy()
+    np.testing.assert_allclose(actual, simulated, atol=float(np.ptp(simulated)) * 3 / 255)

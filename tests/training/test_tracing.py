@@ -217,15 +217,46 @@ def decomposed(name: str, function: Callable[[Any, Tensor], Tensor], *nodes: str
         decomposed("slices from behind", lambda _, x: x[..., 1:, 2], "getitem_getitem", "getitem"),
         decomposed("a row", lambda _, x: x[:, 1, 2:], "getitem_getitem", "getitem"),
         decomposed("one slice", lambda _, x: x[:, 1:], "getitem"),
+        decomposed("product with a parameter", lambda self, x: x @ self.matrix,
+            "matrix", "matmul_t", "matmul"),
+        decomposed("product of two inputs", lambda _, x: torch.matmul(x, x), "matmul"),
+        decomposed("roll", lambda _, x: torch.roll(x, 2, 3), "roll_behind", "roll_before", "roll"),
+        decomposed("roll backwards", lambda _, x: x.roll(-8, 2), "roll_behind", "roll_before", "roll"),
+        decomposed("roll of two axes", lambda _, x: torch.roll(x, (1, 0, -2), (-1, 1, 2)),
+            "roll_behind", "roll_before", "roll_cat", "roll_behind_1", "roll_before_1", "roll"),
+        decomposed("roll of nothing", lambda _, x: x.roll(0, 2), "roll"),
+        decomposed("roll of all values", lambda _, x: torch.roll(x, 3), "roll"),
+        decomposed("group norm", lambda _, x: F.group_norm(x, 2), "group_norm"),
+        decomposed("group norm module", lambda self, x: self.norm(x), "norm_weight", "norm_bias",
+            "norm_group_norm", "norm_scaled_channels", "norm"),
+        decomposed("group norm with factors", lambda self, x: F.group_norm(x, 4, self.norm.weight, eps=1e-3),
+            "norm_weight", "group_norm_group_norm", "group_norm"),
     ],
 )  # fmt: skip
 def test_functions_of_several_operators_are_several_nodes(
     function: Callable[[Any, Tensor], Tensor], nodes: tuple[str, ...]
 ) -> None:
-    module = Of(function, swish=nn.SiLU())
+    module = Of(function, swish=nn.SiLU(), norm=nn.GroupNorm(2, 4))
+    module.register_parameter("matrix", nn.Parameter(torch.randn(6, 5)))
+    nn.init.normal_(module.get_parameter("norm.weight"))
+    nn.init.normal_(module.get_parameter("norm.bias"))
     traced = trace(module)
     assert tuple(node.name for node in traced.graph.nodes)[1:-1] == nodes
     x = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(2))
+    assert torch.allclose(traced(x), module(x), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bool])
+def test_masks_of_attention(kind: torch.dtype) -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(x, x + 1, x * 2, attn_mask=self.mask)
+
+    module = Of(forward)
+    rng = torch.Generator().manual_seed(4)
+    mask = torch.randn(6, 6, generator=rng)
+    module.register_buffer("mask", mask if kind == torch.float32 else (mask > 0) | torch.eye(6).bool())
+    traced, x = trace(module), torch.randn(2, 4, 6, 6, generator=rng)
+    assert "scaled_dot_product_attention_masked" in {node.name for node in traced.graph.nodes}
     assert torch.allclose(traced(x), module(x), rtol=1e-5, atol=1e-6)
 
 

@@ -4,7 +4,10 @@
     mish(x)                x · tanh(softplus(x))
     gelu(x)                ½ · x · (1 + erf(x / √2))
     glu(x)                 a · sigmoid(b), a and b the halves of x
-    attention(q, k, v)     softmax((q · 1/√E) @ kᵀ) @ v, E the length of a row of q, or with its own scale
+    attention(q, k, v, m)  softmax((q · 1/√E) @ kᵀ + m) @ v, E the length of a row of q, or with its own scale
+    group_norm(x, G, γ, β) group_norm(x, G) · γ + β
+    x @ w                  linear(x, wᵀ) where w is a parameter or buffer: a layer
+    roll(x, (2, 3), (1, 2))  cat(x[:, −2:], x[:, :−2]), then the same of the other axis
     mean(x, (2, 3))        mean with the axes kept, squeeze, squeeze
     x[:, :, ::2, ::2]      x[:, :, :, ::2][:, :, ::2]
 
@@ -21,6 +24,8 @@ from typing import Any, Final
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
+
+from calib8.modules.modes import OWNER
 
 
 def decompose(traced: fx.GraphModule) -> int:
@@ -41,6 +46,9 @@ def decompose(traced: fx.GraphModule) -> int:
         with traced.graph.inserting_before(node):
             add = _Adder(traced.graph, node)
             function, args = write(add, node.args[0] if node.args else node.kwargs["input"], settings)
+        if node.op == "call_module":  # what it was called by, also of its parts
+            for one in (node, *add.added):
+                one.meta[OWNER] = str(node.target)
         node.op, node.target, node.args, node.kwargs = "call_function", function, args, {}
         count += 1
     return count
@@ -52,13 +60,19 @@ class _Adder:
     def __init__(self, graph: fx.Graph, node: fx.Node) -> None:
         self.graph = graph
         self.node = node
+        self.added: list[fx.Node] = []
 
     def __call__(self, function: Callable[..., Any], *args: Any) -> fx.Node:
         """A call with a name of its own and the origin of the node that it is part of."""
         name = f"{self.node.name}_{getattr(function, '__name__', 'part')}"
         node = self.graph.create_node("call_function", function, args, name=name)
         node.meta.update(self.node.meta)
+        self.added.append(node)
         return node
+
+    def parameter(self, path: str) -> fx.Node:
+        """A parameter of the module."""
+        return self.graph.get_attr(path)
 
 
 _Last = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -92,15 +106,64 @@ def _glu(add: _Adder, x: Any, axis: Any) -> _Last:
 
 
 def _attention(add: _Adder, query: Any, settings: Any) -> _Last:
-    key, value, scale = settings
+    key, value, mask, scale = settings
     factor = add(inverse_root_of_length, query) if scale is None else scale
     scores = add(torch.matmul, add(operator.mul, query, factor), add(torch.transpose, key, -2, -1))
+    if mask is not None:
+        scores = add(masked, scores, mask)
     return torch.matmul, (add(F.softmax, scores, -1), value)
 
 
 def inverse_root_of_length(rows: torch.Tensor) -> float:
     """1 / √E of rows [..., E]; a number that does not depend on the batch."""
     return 1.0 / math.sqrt(int(rows.shape[-1]))
+
+
+def masked(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Scores of attention with a mask: numbers to add, or True where a score counts."""
+    if mask.dtype == torch.bool:
+        return scores.masked_fill(mask.logical_not(), -math.inf)
+    return scores + mask
+
+
+def _group_norm(add: _Adder, x: Any, settings: Any) -> _Last:
+    groups, weight, bias, eps = settings
+    weight, bias = (add.parameter(one) if isinstance(one, str) else one for one in (weight, bias))
+    plain = (F.group_norm, (x, groups, None, None, eps))
+    scaled = plain if weight is None else (scaled_channels, (add(plain[0], *plain[1]), weight))
+    return scaled if bias is None else (raised_channels, (add(scaled[0], *scaled[1]), bias))
+
+
+def scaled_channels(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """[N, C, …] times a factor per channel."""
+    return x * weight.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def raised_channels(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """[N, C, …] plus an addend per channel."""
+    return x + bias.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _product(add: _Adder, x: Any, weight: Any) -> _Last:
+    return F.linear, (x, add(torch.t, weight))
+
+
+def _roll(add: _Adder, x: Any, turns: Any) -> _Last:
+    for place, (shift, axis) in enumerate(turns):
+        end, start = add(behind, x, shift, axis), add(before, x, shift, axis)
+        if place < len(turns) - 1:
+            x = add(torch.cat, [end, start], axis)
+    return torch.cat, ([end, start], axis)
+
+
+def behind(x: torch.Tensor, shift: int, axis: int) -> torch.Tensor:
+    """What ``torch.roll`` puts before the rest: the last ``shift`` entries of an axis."""
+    return x.narrow(axis, x.shape[axis] - shift % x.shape[axis], shift % x.shape[axis])
+
+
+def before(x: torch.Tensor, shift: int, axis: int) -> torch.Tensor:
+    """The rest."""
+    return x.narrow(axis, 0, x.shape[axis] - shift % x.shape[axis])
 
 
 def _mean(add: _Adder, x: Any, axes: Any) -> _Last:
@@ -117,6 +180,9 @@ def _picked(add: _Adder, x: Any, steps: Any) -> _Last:
 
 
 _Rule = Callable[[_Adder, Any, Any], _Last]
+
+_PRODUCTS: Final = ("matmul", "__matmul__", "mm", operator.matmul, torch.matmul, torch.mm)
+"""How a product of matrices is called."""
 
 _FUNCTIONS: Final[dict[str, tuple[_Rule, str, Any]]] = {
     "silu": (_silu, "", None),
@@ -138,6 +204,8 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
     """How a node is written in several, and what that needs to know besides its first argument."""
     if node.op == "call_module":
         module = traced.get_submodule(str(node.target))
+        if type(module) is nn.GroupNorm:
+            return _norm_module(str(node.target), module)
         if type(module) not in _MODULES:
             return None
         write, argument, default = _FUNCTIONS[_MODULES[type(module)]]
@@ -148,6 +216,14 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
     if node.target is F.scaled_dot_product_attention:
         others = _plain_attention(node)
         return None if others is None else (_attention, others)
+    if node.target in _PRODUCTS:
+        weight = _weight(traced, node)
+        return None if weight is None else (_product, weight)
+    if node.target is F.group_norm:
+        return _norm_function(node)
+    if node.target in ("roll", torch.roll):
+        turns = _turns(node)
+        return (_roll, turns) if turns else None
     if node.target in ("mean", torch.mean):
         axes = _axes_taken_away(node)
         return None if axes is None else (_mean, axes)
@@ -160,13 +236,52 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
     return write, given
 
 
-def _plain_attention(node: fx.Node) -> tuple[Any, Any, Any] | None:
-    """Key, value and scale (None: the usual one) of attention without masks and dropout; else None."""
+def _plain_attention(node: fx.Node) -> tuple[Any, ...] | None:
+    """Key, value, mask and scale (None: the usual one) of attention without dropout; else None."""
     names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
     given = dict(zip(names, node.args, strict=False)) | node.kwargs
     if any(given.get(name) for name in ("dropout_p", "is_causal", "enable_gqa")):
         return None
-    return None if given.get("attn_mask") is not None else (given["key"], given["value"], given.get("scale"))
+    return given["key"], given["value"], given.get("attn_mask"), given.get("scale")
+
+
+def _weight(traced: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The matrix of the module that a product has on its right; None where there is another thing."""
+    weight = node.args[1] if len(node.args) == 2 else None
+    if not isinstance(weight, fx.Node) or weight.op != "get_attr":
+        return None
+    path, _, name = str(weight.target).rpartition(".")
+    matrix = getattr(traced.get_submodule(path), name)
+    return weight if isinstance(matrix, torch.Tensor) and matrix.ndim == 2 else None
+
+
+def _norm_module(path: str, module: nn.GroupNorm) -> tuple[_Rule, Any] | None:
+    """How a GroupNorm with parameters is written, if nothing looks at what it reads and yields."""
+    if module._forward_hooks or module._forward_pre_hooks or module.weight is None:
+        return None
+    bias = None if module.bias is None else f"{path}.bias"
+    return _group_norm, (module.num_groups, f"{path}.weight", bias, module.eps)
+
+
+def _norm_function(node: fx.Node) -> tuple[_Rule, Any] | None:
+    names = ("input", "num_groups", "weight", "bias", "eps")
+    given = dict(zip(names, node.args, strict=False)) | node.kwargs
+    weight, bias = given.get("weight"), given.get("bias")
+    if weight is None and bias is None:
+        return None
+    return _group_norm, (given["num_groups"], weight, bias, given.get("eps", 1e-5))
+
+
+def _turns(node: fx.Node) -> list[tuple[int, int]]:
+    """Shift and axis of each step of a roll along axes; empty where it is another, or turns nothing."""
+    given = dict(zip(("input", "shifts", "dims"), node.args, strict=False)) | node.kwargs
+    shifts, axes = (
+        [one] if isinstance(one, int) else list(one) if isinstance(one, list | tuple) else []
+        for one in (given.get("shifts"), given.get("dims"))
+    )
+    if len(shifts) != len(axes) or not all(isinstance(one, int) for one in (*shifts, *axes)):
+        return []
+    return [(shift, axis) for shift, axis in zip(shifts, axes, strict=True) if shift]
 
 
 def _axes_taken_away(node: fx.Node) -> tuple[int, ...] | None:

@@ -37,6 +37,14 @@ def checked_inputs(module: nn.Module, example_inputs: object) -> tuple[Tensor, .
     return tuple(given)
 
 
+def given_tensors(example_inputs: object) -> tuple[Tensor, ...]:
+    """The inputs as a tuple, empty where they are none that could be checked."""
+    given = (example_inputs,) if isinstance(example_inputs, Tensor) else example_inputs
+    if not isinstance(given, tuple | list) or not all(isinstance(one, Tensor) for one in given):
+        return ()
+    return tuple(given)
+
+
 def _check_tensor(index: int, value: object) -> None:
     if not isinstance(value, Tensor):
         problem = f"number {index} is of type {type(value).__name__}"
@@ -97,6 +105,19 @@ def tensors_in(result: object) -> Iterator[Tensor]:
     elif is_dataclass(result) and not isinstance(result, type):
         for field in fields(result):
             yield from tensors_in(getattr(result, field.name))
+
+
+def has_batch(inputs: Sequence[Tensor], value: Tensor) -> bool:
+    """Whether axis 0 is the batch: as long as that of the first input."""
+    return value.ndim > 0 and inputs[0].ndim > 0 and value.shape[0] == inputs[0].shape[0]
+
+
+def with_batch(inputs: Sequence[Tensor], size: int) -> tuple[Tensor, ...]:
+    """Inputs with another number of samples, theirs over and over; what has no batch stays as it is."""
+    return tuple(
+        value[torch.arange(size, device=value.device) % len(value)] if has_batch(inputs, value) else value
+        for value in inputs
+    )
 
 
 def _dtype(value: Tensor) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,9 +21,18 @@ from torch import Tensor, fx, nn
 
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
 from calib8.model.runtime import open_session
-from calib8.modules.example_inputs import SUBJECT, checked_inputs, refused, run_example, tensors_in
+from calib8.modules.example_inputs import (
+    SUBJECT,
+    checked_inputs,
+    has_batch,
+    refused,
+    run_example,
+    tensors_in,
+    with_batch,
+)
+from calib8.modules.modes import in_mode
 from calib8.modules.onnx_names import MARK, free_batch, named_as_traced
-from calib8.modules.tracing import TracingWarning, in_mode, trace, unwrapped
+from calib8.modules.tracing import TracingWarning, trace, unwrapped
 from calib8.modules.wide_linear import split_wide_linears
 
 RELATIVE_TOLERANCE: Final = 1e-3
@@ -59,7 +68,7 @@ def export_module(module: nn.Module, example_inputs: object) -> onnx.ModelProto:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TracingWarning)  # of training, which is not asked for
-                traced = trace(module, len(inputs))
+                traced = trace(module, len(inputs), example=inputs)
         except UnsupportedModelError as error:
             model = _plain(module, inputs, error)
         else:
@@ -147,7 +156,7 @@ class _Job:
         with _quietly_and_plainly():
             model = _export(self.module, inputs, list(self.input_names), names, dynamo=dynamo, free=free)
         batched = {
-            name for name, value in zip(self.input_names, inputs, strict=True) if _has_batch(inputs, value)
+            name for name, value in zip(self.input_names, inputs, strict=True) if has_batch(inputs, value)
         }
         if free and not free_batch(model, batched):
             raise ValueError("the batch axis is fixed")
@@ -224,18 +233,13 @@ def _results(traced: fx.GraphModule) -> list[fx.Node]:
     return found
 
 
-def _has_batch(inputs: Sequence[Tensor], value: Tensor) -> bool:
-    """Whether axis 0 is the batch: as long as that of the first input."""
-    return value.ndim > 0 and inputs[0].ndim > 0 and value.shape[0] == inputs[0].shape[0]
-
-
 def _at_least_two(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """The example with a batch of more than one, which exporters would take for a fixed size."""
     return inputs if inputs[0].ndim == 0 or inputs[0].shape[0] > 1 else _doubled(inputs)
 
 
 def _doubled(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    return tuple(torch.cat([value, value]) if _has_batch(inputs, value) else value for value in inputs)
+    return inputs if inputs[0].ndim == 0 else with_batch(inputs, 2 * inputs[0].shape[0])
 
 
 def _export(
@@ -248,7 +252,7 @@ def _export(
     free: bool,
 ) -> onnx.ModelProto:
     """One call of torch.onnx.export."""
-    batched = [free and _has_batch(inputs, value) for value in inputs]
+    batched = [free and has_batch(inputs, value) for value in inputs]
     settings: dict[str, Any] = {
         "input_names": input_names, "output_names": output_names, "opset_version": _OPSETS[dynamo],
         "verbose": False,

@@ -9,10 +9,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import SequenceMatcher
 from typing import Any, Final, TypeVar
 
-from torch import fx
+from torch import fx, nn
 
 OWNER: Final = "calib8.owner"
 """Key of ``Node.meta``: path of the module whose forward makes the node, empty for the root."""
@@ -95,3 +96,16 @@ def _places(nodes: Iterator[fx.Node]) -> Iterator[str]:
         if name not in seen and not any(f"'{path}'" in seen for path in outer):
             seen.add(name)
             yield f"{name} ({node.meta.get(SOURCE, '')})"
+
+
+@contextmanager
+def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
+    """Every submodule in one mode, as they were afterwards; no ``train()`` of the user's is called."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        for part, _ in modes:
+            part.training = training
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode

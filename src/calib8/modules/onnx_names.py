@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.model.graph import first_free
+from calib8.model.graph import constant, first_free
 
 MARK: Final = "fx::"
 """Before the names of nodes while a graph is exported: parameters may have the same names."""
@@ -40,6 +41,7 @@ def named_as_traced(
     ir_passes.InlinePass()(model)
     ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     _drop_traces(model)
+    _drop_neutral(model, parameters)
     ours = {value.name: value for value in model.graph.outputs}
     model.graph.outputs[:] = [ours[f"{MARK}{output}"] for output in outputs]
     traced = _traced_names(model, ours)
@@ -49,6 +51,38 @@ def named_as_traced(
     _name_batch(model)
     model.graph.name = name
     return ir.to_proto(model)
+
+
+def _drop_neutral(model: ir.Model, parameters: Collection[str]) -> None:
+    """Takes away the factors of 1 and addends of 0 that exporters give a normalization without parameters.
+
+    What is left of it yields the result of the traced node.
+    """
+    graph = model.graph
+    for node in list(graph):
+        source = _unchanged(node, parameters)
+        if source is None:
+            continue
+        [result] = node.outputs
+        name = result.name
+        result.replace_all_uses_with(source, replace_graph_outputs=True)
+        graph.remove(node, safe=True)
+        source.name = name
+
+
+def _unchanged(node: ir.Node, parameters: Collection[str]) -> ir.Value | None:
+    """What a node behind a normalization reads and yields as it is, and alone reads; else None."""
+    neutral = {"Mul": 1.0, "Add": 0.0}.get(node.op_type)
+    source, factor = (*node.inputs, None, None)[:2]
+    array = None if factor is None or factor.name in parameters else constant(factor)
+    if neutral is None or source is None or array is None or array.ndim != 3:
+        return None
+    back = source.producer()
+    inner = None if back is None or back.op_type != "Reshape" else back.inputs[0]
+    norm = None if inner is None else inner.producer()
+    if norm is None or norm.op_type != "InstanceNormalization" or not np.all(array == neutral):
+        return None
+    return None if source.is_graph_output() or len(source.uses()) > 1 else source
 
 
 def _traced_names(model: ir.Model, ours: dict[str | None, ir.Value]) -> dict[ir.Value, str]:

@@ -13,16 +13,19 @@ from __future__ import annotations
 import inspect
 import operator
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
+from unittest import mock
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from calib8.errors import UnsupportedModelError, UsageError
 from calib8.modules.decompose import decompose
-from calib8.modules.modes import OWNER, SOURCE, follow_mode
+from calib8.modules.example_sizes import ExampleSizes
+from calib8.modules.modes import OWNER, SOURCE, follow_mode, in_mode
 from calib8.modules.out_of_place import make_out_of_place
 from calib8.modules.untraceable import Failure, calling_line, untraceable
 
@@ -44,6 +47,9 @@ _PART_COUNTS: Final = {
 }
 """Functions that part a tensor → the argument that says into how many parts."""
 
+FIXED_SIZES: Final = "calib8 fixed sizes"
+"""In the ``meta`` of a traced module: whether forward asked for sizes and got those of the example."""
+
 _TAKEN: Final = ("graph", "code")
 """Names that a GraphModule needs for itself."""
 
@@ -52,7 +58,7 @@ class TracingWarning(UserWarning):
     """The traced graph does something else in training than the module."""
 
 
-def trace(module: nn.Module, inputs: int | None = None) -> fx.GraphModule:
+def trace(module: nn.Module, inputs: int | None = None, *, example: Sequence[Tensor] = ()) -> fx.GraphModule:
     """The graph of a module, over the module's own submodules, parameters and buffers.
 
     Layers of ``torch.nn`` are single nodes. Module and modes stay as they are; the graph's node names are the
@@ -62,17 +68,19 @@ def trace(module: nn.Module, inputs: int | None = None) -> fx.GraphModule:
         module: any module; what DataParallel, DistributedDataParallel and torch.compile wrap is unwrapped.
         inputs: how many positional inputs are tensors; None: all without a default. The others stay at their
             defaults.
+        example: answers what forward asks of sizes and types, see ``calib8.modules.example_sizes``.
 
     Returns:
         A GraphModule with every submodule, parameter and buffer of ``module`` under its own name, called or
-        not.
+        not. Its ``meta`` has ``FIXED_SIZES`` where it holds for the sizes of the example alone, but for the
+        batch.
 
     Raises:
         UsageError: not a module, or it takes other inputs.
         UnsupportedModelError: it cannot be traced; the message lists the lines.
     """
     module = unwrapped(module)
-    tracer = _follow_modes(module, inputs)
+    tracer = _follow_modes(module, _Inputs(input_names(module, inputs), tuple(example)))
     graph = tracer.graph
     for name, constant in tracer.constants.items():
         setattr(module, name, constant)
@@ -82,6 +90,7 @@ def trace(module: nn.Module, inputs: int | None = None) -> fx.GraphModule:
         for name in tracer.constants:
             delattr(module, name)
     _keep_whole(traced, module)
+    traced.meta[FIXED_SIZES] = tracer.sizes.asked
     make_out_of_place(traced)
     decompose(traced)
     graph.eliminate_dead_code()
@@ -118,7 +127,15 @@ def unwrapped(module: object) -> nn.Module:
     return module
 
 
-def _follow_modes(module: nn.Module, inputs: int | None) -> _Tracer:
+@dataclass(frozen=True)
+class _Inputs:
+    """Names of the inputs that are tensors, and an example of them; no tensors: without one."""
+
+    names: list[str]
+    example: tuple[Tensor, ...]
+
+
+def _follow_modes(module: nn.Module, inputs: _Inputs) -> _Tracer:
     """The module traced in evaluation; what follows the mode is read from the modules in its graph."""
     name = type(module).__name__
     evaluated, trained = _both(module, inputs)
@@ -143,7 +160,7 @@ def _follow_modes(module: nn.Module, inputs: int | None) -> _Tracer:
     return evaluated
 
 
-def _both(module: nn.Module, inputs: int | None) -> tuple[_Tracer, _Tracer]:
+def _both(module: nn.Module, inputs: _Inputs) -> tuple[_Tracer, _Tracer]:
     """The module in evaluation and in training; what only hands on its input in evaluation is one node."""
     evaluated = _traced(module, inputs, training=False)
     trained = _traced(module, inputs, training=True)
@@ -154,11 +171,11 @@ def _both(module: nn.Module, inputs: int | None) -> tuple[_Tracer, _Tracer]:
     return again, _traced(module, inputs, training=True, whole=whole)
 
 
-def _traced(module: nn.Module, inputs: int | None, *, training: bool, whole: Collection[str] = ()) -> _Tracer:
+def _traced(module: nn.Module, inputs: _Inputs, *, training: bool, whole: Collection[str] = ()) -> _Tracer:
     """One run over the module's code in one mode; what failed is in the tracer."""
-    tracer = _Tracer(input_names(module, inputs), whole)
+    tracer = _Tracer(module, inputs, whole)
     before = set(module.__dict__)
-    with in_mode(module, training=training), torch.random.fork_rng(devices=[]):
+    with in_mode(module, training=training), torch.random.fork_rng(devices=[]), _any_autocast():
         state = torch.get_rng_state()
         try:
             tracer.graph = tracer.trace(module)
@@ -168,6 +185,20 @@ def _traced(module: nn.Module, inputs: int | None, *, training: bool, whole: Col
     for name in [name for name in module.__dict__ if name not in before and name.startswith(_CONSTANT)]:
         tracer.constants[name] = module.__dict__.pop(name)
     return tracer
+
+
+class _Autocast(torch.autocast):
+    """Precision of a region, which no graph holds; the device may be that of a traced tensor."""
+
+    def __init__(self, device_type: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__("cpu" if isinstance(device_type, fx.Proxy) else device_type, *args, **kwargs)
+
+
+@contextmanager
+def _any_autocast() -> Iterator[None]:
+    """``torch.autocast(x.device.type)`` can be traced."""
+    with mock.patch.object(torch, "autocast", _Autocast):
+        yield
 
 
 def input_names(module: nn.Module, count: int | None) -> list[str]:
@@ -195,19 +226,6 @@ def input_names(module: nn.Module, count: int | None) -> list[str]:
     return names
 
 
-@contextmanager
-def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
-    """Every submodule in one mode, as they were afterwards; no ``train()`` of the user's is called."""
-    modes = [(part, part.training) for part in module.modules()]
-    try:
-        for part, _ in modes:
-            part.training = training
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
-
-
 def _keep_whole(traced: fx.GraphModule, module: nn.Module) -> None:
     """Everything that the module holds, in its order; torch.fx copies only what the graph calls."""
     constants = {name: value for name, value in traced._buffers.items() if name not in module._buffers}
@@ -225,7 +243,28 @@ def _keep_whole(traced: fx.GraphModule, module: nn.Module) -> None:
 
 
 class _TracedValue(fx.Proxy):
-    """What a tensor is while forward runs; changes in place become nodes."""
+    """What a tensor is while forward runs; changes in place become nodes, numbers are the example's."""
+
+    tracer: _Tracer
+
+    def __len__(self) -> int:
+        count = self.tracer.length(self.node)
+        return super().__len__() if count is None else count
+
+    def __index__(self) -> int:
+        return operator.index(self._number())
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    def _number(self) -> Any:
+        number = self.tracer.sizes.number(self.node)
+        if number is None:
+            raise TypeError(f"argument must be a number, not '{type(self).__name__}'")
+        return number
 
 
 def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,9 +284,10 @@ class _Tracer(fx.Tracer):
     proxy_buffer_attributes = True
     """Forward that writes to a buffer writes to a node, and not to the user's buffer."""
 
-    def __init__(self, names: list[str], whole: Collection[str]) -> None:
+    def __init__(self, module: nn.Module, inputs: _Inputs, whole: Collection[str]) -> None:
         super().__init__()
-        self.names = names
+        self.names = inputs.names
+        self.sizes = ExampleSizes(module, inputs.example)
         self.whole = whole
         self.paths = [""]
         self.failures: list[Failure] = []
@@ -282,14 +322,29 @@ class _Tracer(fx.Tracer):
 
     def iter(self, obj: fx.Proxy) -> Iterator[Any]:
         """A loop over parts whose number the code says; torch.fx itself knows it of unpacking alone."""
-        node = obj.node
+        count = self.length(obj.node)
+        if count is None:
+            return super().iter(obj)
+        return iter([operator.getitem(obj, index) for index in range(count)])
+
+    def length(self, node: fx.Node) -> int | None:
+        """How many parts the value of a node has, as the code says or the example has it."""
         name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
         wanted = node.args[1] if len(node.args) > 1 else node.kwargs.get(_PART_COUNTS.get(str(name), ""))
         if name in ("chunk", "tensor_split") and isinstance(wanted, int):
-            return iter([operator.getitem(obj, index) for index in range(wanted)])
+            return wanted
         if name in ("split", "split_with_sizes") and isinstance(wanted, list | tuple):
-            return iter([operator.getitem(obj, index) for index in range(len(wanted))])
-        return super().iter(obj)
+            return len(wanted)
+        return self.sizes.length(node)
+
+    def to_bool(self, obj: fx.Proxy) -> bool:
+        """Which way the code takes, where sizes and types say so."""
+        number = self.sizes.number(obj.node)
+        return super().to_bool(obj) if number is None else bool(number)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """A parameter or buffer as a node, but for what computes sizes."""
+        return attr_val if self.sizes.running else super().getattr(attr, attr_val, parameter_proxy_cache)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether a module is one node: the layers of torch, subclasses with the same forward included."""
@@ -302,6 +357,8 @@ class _Tracer(fx.Tracer):
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """One node, or those of the module's forward; one that fails is noted and passed over."""
+        if self.sizes.running:
+            return forward(*args, **kwargs)
         path = self.path_of_module(m)
         if self.is_leaf_module(m, path):
             return self.create_proxy("call_module", path, args, kwargs)

@@ -13,8 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from calib8.modules.modes import OWNER
-from calib8.modules.tracing import in_mode
+from calib8.modules.modes import OWNER, in_mode
 
 
 def split_wide_linears(traced: fx.GraphModule, inputs: Sequence[Tensor]) -> int:

@@ -100,6 +100,11 @@ def reshapes(node: ir.Node) -> bool:
     return node.op_type == "Reshape"
 
 
+def scatters(node: ir.Node) -> bool:
+    """A ScatterND: a copy of a tensor, with values written to the places that its second input tells."""
+    return node.op_type == "ScatterND"
+
+
 def splits(node: ir.Node) -> bool:
     """A Split: several results."""
     return node.op_type == "Split"

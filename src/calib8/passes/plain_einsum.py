@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import add_constant, put_in_place, unique_name, unique_node_name
 from calib8.ops.questions import is_standard
+from calib8.passes.simplify import fold_constants
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,18 @@ def plain_einsum(model: ir.Model) -> int:
         Number of nodes rewritten.
     """
     return sum(_rewritten(model.graph, node) for node in list(model.graph) if node.op_type == "Einsum")
+
+
+def late_einsum(model: ir.Model) -> int:
+    """What ``plain_einsum`` left because sizes were not known yet; constants that it moves are folded.
+
+    Returns:
+        Number of nodes rewritten.
+    """
+    made = plain_einsum(model)
+    if made:
+        fold_constants(model)
+    return made
 
 
 def _rewritten(graph: ir.Graph, node: ir.Node) -> bool:

@@ -35,8 +35,9 @@ from calib8.passes.fuse_softmax import fuse_softmax
 from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
-from calib8.passes.plain_einsum import plain_einsum
+from calib8.passes.plain_einsum import late_einsum, plain_einsum
 from calib8.passes.plain_pads import plain_pads
+from calib8.passes.plain_scatter import plain_scatter
 from calib8.passes.plain_sizes import plain_sizes
 from calib8.passes.rewrite_leftovers import (
     batch_norm_to_conv,
@@ -57,6 +58,8 @@ PREPARE: Final[tuple[Pass, ...]] = (
     remove_identities,
     plain_pads,
     plain_sizes,
+    late_einsum,
+    plain_scatter,
     remove_no_ops,
     fuse_cells,
     fold_pads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from calib8.errors import UsageError
-from calib8.modules.tracing import in_mode
+from calib8.modules.modes import in_mode
 from calib8.outcomes import Quantization
-from calib8.program.instructions import TRAITS, Float, Quantize
+from calib8.program.instructions import TRAITS, Float, Instruction, Quantize
 from calib8.program.lower.lower import lower
 from calib8.program.ops.operand import Operand
 from calib8.program.program import Program
@@ -124,23 +125,17 @@ def _compared(program: Program, codes: Mapping[str, Codes]) -> Agreement:
     for step in program.instructions:
         if isinstance(step, (Float, Quantize)) or len(step.outputs) != 1:
             continue
-        slot = program.slots[step.outputs[0]]
-        sources = [_slot_codes(program, number, codes) for number in step.inputs]
-        wanted = _slot_codes(program, step.outputs[0], codes)
-        if wanted is None or any(source is None for source in sources):
+        known = [_layouts(program, number, codes) for number in (*step.inputs, *step.outputs)]
+        if not all(known):
             unseen.append(step.name)
             continue
-        operands = [
-            Operand(program.slots[number], source)
-            for number, source in zip(step.inputs, sources, strict=True)
-            if source is not None
-        ]
-        result = TRAITS[type(step)].compute(step, operands, slot)
-        distance = np.abs(result.astype(np.int32) - wanted.astype(np.int32))
+        # several layouts fit where axes are equally long: the program has the one that agrees
+        distances = [_distance(program, step, arrays) for arrays in itertools.product(*known)]
+        distance = min(distances, key=lambda one: int(np.count_nonzero(one)))
         steps.append(
             StepAgreement(
                 step.name,
-                slot.name,
+                program.slots[step.outputs[0]].name,
                 distance.size,
                 float(np.mean(distance == 0)),
                 int(np.max(distance, initial=0)),
@@ -149,17 +144,29 @@ def _compared(program: Program, codes: Mapping[str, Codes]) -> Agreement:
     return Agreement(tuple(steps), tuple(unseen))
 
 
-def _slot_codes(program: Program, number: int, codes: Mapping[str, Codes]) -> Codes | None:
-    """The simulated codes of a slot in its layout (channels last), None where the simulation has none."""
+def _distance(program: Program, step: Instruction, arrays: Sequence[Codes]) -> Codes:
+    """How far the codes that an instruction computes lie from the simulation's, the last of ``arrays``."""
+    *sources, wanted = arrays
+    operands = [
+        Operand(program.slots[number], source) for number, source in zip(step.inputs, sources, strict=True)
+    ]
+    result = TRAITS[type(step)].compute(step, operands, program.slots[step.outputs[0]])
+    return np.abs(result.astype(np.int32) - wanted.astype(np.int32))
+
+
+def _layouts(program: Program, number: int, codes: Mapping[str, Codes]) -> list[Codes]:
+    """The simulated codes of a slot in each layout (channels last, as they are) that has its sizes."""
     slot = program.slots[number]
     name = slot.name.removesuffix("/codes")
     if name not in codes or slot.dtype not in ("uint8", "int8"):
-        return None
+        return []
     found, wanted = codes[name], _axes(slot.shape)
-    for layout in (np.moveaxis(found, 1, -1), found) if found.ndim > 2 else (found,):
-        if _axes(layout.shape) == wanted:
-            return np.ascontiguousarray(layout.astype(slot.dtype).reshape(slot.shape))
-    return None
+    layouts = (np.moveaxis(found, 1, -1), found) if found.ndim > 2 else (found,)
+    return [
+        np.ascontiguousarray(layout.astype(slot.dtype).reshape(slot.shape))
+        for layout in layouts
+        if _axes(layout.shape) == wanted
+    ]
 
 
 def _axes(shape: tuple[int, ...]) -> list[int]:

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from calib8.errors import DataError, UsageError
-from calib8.modules.tracing import in_mode
+from calib8.modules.modes import in_mode
 from calib8.training.conversion import unwrapped
 from calib8.training.norms import affine
 from calib8.training.simulated_model import layer_norms

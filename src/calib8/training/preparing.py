@@ -16,7 +16,7 @@ from torch import Tensor, fx, nn
 from calib8.calibration.source import tensors_to_calibrate
 from calib8.errors import TableError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, model_hash
-from calib8.modules.example_inputs import checked_inputs
+from calib8.modules.example_inputs import checked_inputs, given_tensors
 from calib8.modules.export import export_traced
 from calib8.modules.modes import OWNER
 from calib8.modules.tracing import input_names, trace, unwrapped
@@ -89,7 +89,7 @@ def prepare(
     module = unwrapped(model)
     _check_names(module)
     _refuse_recurrent(module, keep_float)
-    traced = trace(_copied(module))
+    traced = trace(_copied(module), example=given_tensors(example_inputs))
     inputs = checked_inputs(traced, example_inputs)
     split_wide_linears(traced, inputs)
     placed = place_traced(traced, inputs, chosen, keep_float)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -11,13 +11,18 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from calib8.errors import CalibrationError, UsageError
+from calib8.modules.example_inputs import has_batch
+from calib8.modules.tracing import FIXED_SIZES
 from calib8.training.call_form import CallForm
 from calib8.training.layers import SimulatedLayer
 from calib8.training.norms import Norm
 from calib8.training.products import evaluated
 from calib8.training.simulation import Simulation, module_key
 
-TAKEN: Final = ("calib8", "call_form", "example_inputs", "float_graph", "name", "simulated_graph", "training")
+TAKEN: Final = (
+    "calib8", "call_form", "example_inputs", "fixed_sizes", "float_graph", "name", "simulated_graph",
+    "training",
+)  # fmt: skip
 """Names that parts of the user's module cannot have."""
 
 
@@ -32,6 +37,7 @@ class SimulatedModel(nn.Module):
         float_graph: the traced graph without any of it.
         simulated_graph: the graph that runs.
         example_inputs: what it was traced with, on the CPU.
+        fixed_sizes: whether it was traced for their sizes alone, but for the batch.
         name: of the user's class.
         call_form: the arguments of the user's forward.
     """
@@ -59,6 +65,7 @@ class SimulatedModel(nn.Module):
         self.add_module("calib8", simulation)
         self.float_graph = copy.deepcopy(traced.graph)
         self.example_inputs = example_inputs
+        self.fixed_sizes: bool = traced.meta.get(FIXED_SIZES, False)
         self.name = type(traced).__name__
         self.call_form = call_form
         self.simulated_graph = graph
@@ -70,9 +77,13 @@ class SimulatedModel(nn.Module):
 
         Raises:
             CalibrationError: a tensor holds NaN or infinite values, in training mode.
-            UsageError: an argument that was not traced has another value than its default.
+            UsageError: an argument that was not traced has another value than its default; inputs of other
+                sizes than the example, where the graph holds for those alone.
         """
-        result = self._run(self, *self.call_form.inputs(inputs, named))
+        given = self.call_form.inputs(inputs, named)
+        if self.fixed_sizes:
+            _refuse_sizes(self.name, given, self.example_inputs)
+        result = self._run(self, *given)
         if self.training and not self.calib8.frozen:
             self.calib8.finish_step()
         if self.training:
@@ -135,6 +146,17 @@ def _compiled(graph: fx.Graph) -> Callable[..., Any]:
     exec(compile(code.src, "<simulated forward>", "exec"), namespace)
     function: Callable[..., Any] = namespace["forward"]
     return function
+
+
+def _refuse_sizes(name: str, given: Sequence[Any], example: Sequence[Tensor]) -> None:
+    """Lets no inputs through a graph whose way was chosen for other sizes."""
+    for ours, theirs in zip(example, given, strict=True):
+        first = int(has_batch(example, ours))
+        if isinstance(theirs, Tensor) and theirs.shape[first:] != ours.shape[first:]:
+            problem = f"asks for sizes of its inputs and was traced for {list(ours.shape)}"
+            raise UsageError(
+                name, f"{problem}, not {list(theirs.shape)}", "Prepare it with example_inputs of these sizes"
+            )
 
 
 def _refuse_nan(result: Any) -> None:
