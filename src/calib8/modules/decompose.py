@@ -184,6 +184,8 @@ _Rule = Callable[[_Adder, Any, Any], _Last]
 _PRODUCTS: Final = ("matmul", "__matmul__", "mm", operator.matmul, torch.matmul, torch.mm)
 """How a product of matrices is called."""
 
+_TRANSPOSES: Final = ("transpose", "t", torch.transpose, torch.t)
+
 _FUNCTIONS: Final[dict[str, tuple[_Rule, str, Any]]] = {
     "silu": (_silu, "", None),
     "mish": (_mish, "", None),
@@ -246,11 +248,13 @@ def _plain_attention(node: fx.Node) -> tuple[Any, ...] | None:
 
 
 def _weight(traced: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """The matrix of the module that a product has on its right; None where there is another thing."""
-    weight = node.args[1] if len(node.args) == 2 else None
-    if not isinstance(weight, fx.Node) or weight.op != "get_attr":
+    """The matrix of the module, as it is or transposed, that a product has on its right; else None."""
+    weight = inner = node.args[1] if len(node.args) == 2 else None
+    while isinstance(inner, fx.Node) and inner.target in _TRANSPOSES:
+        inner = inner.args[0] if inner.args else None
+    if not isinstance(weight, fx.Node) or not isinstance(inner, fx.Node) or inner.op != "get_attr":
         return None
-    path, _, name = str(weight.target).rpartition(".")
+    path, _, name = str(inner.target).rpartition(".")
     matrix = getattr(traced.get_submodule(path), name)
     return weight if isinstance(matrix, torch.Tensor) and matrix.ndim == 2 else None
 
