@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from unittest import mock
 
 import torch
 from torch import Tensor, fx, nn
@@ -197,8 +196,12 @@ class _Autocast(torch.autocast):
 @contextmanager
 def _any_autocast() -> Iterator[None]:
     """``torch.autocast(x.device.type)`` can be traced."""
-    with mock.patch.object(torch, "autocast", _Autocast):
+    own = torch.autocast
+    torch.autocast = _Autocast  # type: ignore[misc]
+    try:
         yield
+    finally:
+        torch.autocast = own  # type: ignore[misc]
 
 
 def input_names(module: nn.Module, count: int | None) -> list[str]:
