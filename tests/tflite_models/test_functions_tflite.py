@@ -44,6 +44,23 @@ def one(op: str, x: Codes, y: Codes, *constants: Constant, **options: Option) ->
     return net.graph(op, inputs, [target], **options)
 
 
+@pytest.mark.parametrize(
+    ("op", "input_scale", "zero_point", "output"),
+    [
+        ("LOGISTIC", 0.02001924999058247, -6, (1 / 256, -128)),
+        ("TANH", 0.019808555021882057, 90, (1 / 128, 0)),
+        ("TANH", 0.09466908127069473, -72, (1 / 128, 0)),
+        ("EXP", 0.04096708819270134, 83, (0.09260756522417068, -96)),
+        ("EXP", 0.004813222214579582, 1, (0.006853781174868345, -106)),
+    ],
+)
+def test_ties_of_float32(op: str, input_scale: float, zero_point: int, output: tuple[float, int]) -> None:
+    """LiteRT's tables come of float32, for which what lies 1e-6 below a tie is one."""
+    codes = np.arange(-128, 128).astype(np.int8)[None]
+    graph = one(op, (codes.shape, "int8", input_scale, zero_point), (codes.shape, "int8", *output))
+    assert_same_bits(np.random.default_rng(0), graph, runs=1, inputs=[codes])
+
+
 @pytest.mark.parametrize("shape", [(3, 1, 1), (1, 5, 1), (3, 5, 1), (3, 1, 4), (5, 4), (1,), (2, 3, 5, 4)])
 def test_prelu_slopes_along_any_axes(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(1)

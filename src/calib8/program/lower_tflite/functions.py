@@ -1,6 +1,6 @@
 """Functions of one tensor: SOFTMAX with its own arithmetic, all others as tables of 256 codes.
 
-LOGISTIC, TANH, EXP  nearest code of the function, ties away from zero; GELU and LOG too
+LOGISTIC, TANH, EXP  nearest code of the function in float32, ties away from zero; LOG too; GELU in float64
                      LOGISTIC and TANH of 16-bit codes interpolate (rounding/sixteen_by_eight.py)
 RELU, LEAKY_RELU     multiplier and shift of fl(s_x/s_y), below zero of fl(fl(s_x·α)/s_y)
 PRELU                (q − z_x)(a − z_a) times fl(fl(s_x·s_a)/s_y) below zero

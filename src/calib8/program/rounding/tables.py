@@ -5,14 +5,16 @@
     single    clip(floor(f(s_x·(q − z_x)) / s_y + 0.5) + z_y)         float64
 
 ``tflite`` and ``single`` compute what is linear on either side of zero (a change of scale, Relu, Clip,
-LeakyRelu, PRelu) with multiplier and shift, and ``tflite`` has a recipe of its own for HardSwish; TFLite's
-Logistic and Tanh come out as the float64 line. Recipes of TFLite are for 8-bit codes on both sides.
+LeakyRelu, PRelu) with multiplier and shift. ``tflite`` has a recipe of its own for HardSwish, and computes
+``FLOAT32_FUNCTIONS`` in float32, times the inverse of the output's scale; recipes of TFLite are for 8-bit codes
+on both sides.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +32,14 @@ from calib8.program.rounding.linear import clamp
 from calib8.program.rules import F32, Profile, Table
 
 Wide = npt.NDArray[np.float64]
+
+FLOAT32_FUNCTIONS: Final[Mapping[str, Callable[[F32], F32]]] = {
+    "Sigmoid": lambda x: np.float32(1) / (np.float32(1) + _rounded(np.exp, -x)),
+    "Tanh": lambda x: _rounded(np.tanh, x),
+    "Exp": lambda x: _rounded(np.exp, x),
+    "Log": lambda x: _rounded(np.log, x),
+}
+"""What LiteRT's kernels of 8-bit codes compute in float32; its functions are as good as rounded once."""
 
 SATURATING: Final = 4.0
 """How many times the range of the output one step of the input may be worth."""
@@ -84,10 +94,28 @@ def _integer_codes(
         fixed = hard_swish_steps(steps, source.scale, target.scale) if _of_source(expression) else None
         if fixed is not None:
             return fixed + target.zero_point
+    in_float32 = _in_float32(expression) if profile == "tflite" and narrow else None
     with np.errstate(all="ignore"):
-        ratio = _finite(evaluate(expression, steps * float(source.scale)).astype(np.float64) / target.scale)
+        if in_float32 is not None:
+            values = in_float32(steps.astype(np.float32) * np.float32(source.scale))
+            exact = (values * (np.float32(1) / np.float32(target.scale))).astype(np.float64)
+        else:
+            exact = evaluate(expression, steps * float(source.scale)).astype(np.float64) / target.scale
+        ratio = _finite(exact)
     half_away = np.copysign(np.floor(np.abs(ratio) + 0.5), ratio)
     return (half_away if profile == "tflite" else np.floor(ratio + 0.5)) + target.zero_point
+
+
+def _in_float32(expression: Expression) -> Callable[[F32], F32] | None:
+    if not (isinstance(expression, Apply) and _of_source(expression)):
+        return None
+    return FLOAT32_FUNCTIONS.get(expression.op)
+
+
+def _rounded(function: Callable[[Wide], Any], values: F32) -> F32:
+    """A function of float32 numbers, rounded once."""
+    result: F32 = function(values.astype(np.float64)).astype(np.float32)
+    return result
 
 
 def _slopes(profile: Profile, expression: Expression, source: Slot, target: Slot) -> tuple[Wide, Wide] | None:
