@@ -6,8 +6,8 @@
 
 ``tflite`` and ``single`` compute what is linear on either side of zero (a change of scale, Relu, Clip,
 LeakyRelu, PRelu) with multiplier and shift. ``tflite`` has a recipe of its own for HardSwish, and computes
-``FLOAT32_FUNCTIONS`` in float32, times the inverse of the output's scale; recipes of TFLite are for 8-bit codes
-on both sides.
+``FLOAT32_FUNCTIONS`` in float32, times the inverse of the output's scale. Recipes of TFLite are for 8-bit
+codes on both sides.
 """
 
 from __future__ import annotations
