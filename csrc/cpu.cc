@@ -126,9 +126,9 @@ Features named() {
 }
 
 Features seen() {
-  constexpr Features kTiles = kAmxTile | kAmxInt8;
   const Features visible = named();
 #if defined(__x86_64__)
+  constexpr Features kTiles = kAmxTile | kAmxInt8;
   if ((visible & kTiles) == kTiles && !tiles_granted()) return visible & ~kTiles;
 #endif
   return visible;
