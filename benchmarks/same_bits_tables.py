@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
@@ -11,14 +12,13 @@ NEGLIGIBLE: Final = 1e-3
 """Steps below which two float32 sums differ in their last bits only."""
 
 MATMUL: Final = "a MatMul of attention, float32 in ONNX Runtime: one code on a tie"
-NORM: Final = "TFLite: LayerNormalization has no form"
+NO_FORM: Final = re.compile(r"no form in TFLite: '[^']*' \((\w+)\)")
 SUM: Final = "TFLite: int8 `SUM`, whose reference kernel in LiteRT is at fault"
 REASONS: Final[Mapping[str, str]] = {
-    "visformer_small": "TFLite: the sum with a constant that has a value per place is float",
-    "visformer_tiny": MATMUL,
-    "efficientformer_l1": NORM,
-    "mobilevit_xxs": NORM,
-    "convnext_atto": NORM,
+    **dict.fromkeys(("visformer_tiny", "visformer_small", "coat_lite_tiny"), MATMUL),
+    **dict.fromkeys(
+        ("vit_tiny_patch16_224", "deit_tiny_patch16_224", "swin_tiny_patch4_window7_224"), MATMUL
+    ),
     "nf_regnet_b0": "layers in float add in another order; TFLite: computed weights have no form",
     "skresnet18": SUM,
     "resnest14d": SUM,
@@ -27,7 +27,7 @@ REASONS: Final[Mapping[str, str]] = {
 
 PAGE: Final = """# Conformance on other people's networks
 
-Networks of timm and torchvision, exported by PyTorch, quantized with `--effort fast` and run on the same
+Networks of timm, torchvision and ultralytics, exported by PyTorch, quantized with `--effort fast` and run on the same
 images in calib8's engine and in other runtimes. Weights are random, with BatchNormalization statistics that
 keep activations alive: a network that was not trained hides nothing, so that one different code in a first
 layer shows in every output. Measured by `benchmarks/same_bits.py`
@@ -39,7 +39,8 @@ step is 1/255 of the range of the output; "last bits" means less than a thousand
 the parts of the program that ONNX Runtime runs. The column `calib8` is about the target of that name: the
 share of the multiply-accumulates that are of codes, the float parts, and how far the engine lies from ONNX
 Runtime, which computes normalizations, quotients and products of two activations of such a file in float.
-"Trace" says whether `calib8.training.prepare` traces the module. "First codes apart" is about the first
+An output of one value per box or class of a network that was not trained says little where it chooses (TopK in
+RT-DETR): nearly equal scores change places. "Trace" says whether `calib8.training.prepare` traces the module. "First codes apart" is about the first
 tensor that unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty
 if none does.
 
@@ -49,7 +50,7 @@ if none does.
 
 **ONNX Runtime, optimized** runs integer kernels as the engine does, and gives the same bits. The remaining
 differences are in the column of reasons, and in [numerics](numerics.md#5-against-onnx-runtime). In networks
-with attention (visformer) it is a code or two on a tie: the operands of a MatMul of activations go through
+with attention (visformer, ViT, Swin) it is a code or two on a tie: the operands of a MatMul of activations go through
 Split and Squeeze, which have no Q and DQ of their own, so ONNX Runtime multiplies in float32, while the
 engine has integer sums; and of a Softmax a code in two million differs from ONNX Runtime's (exception 3
 there).
@@ -99,10 +100,17 @@ def cells(one: Mapping[str, Any]) -> list[str]:
     optimized, plain, numpy = (apart_text(onnx[key]) for key in COLUMNS)
     first = onnx["first_apart"]
     count = f"{first['differing']} of {first['values']:,}" if first else ""
-    reason = REASONS.get(one["network"], "") if {optimized, numpy, lite} != {"equal"} else ""
+    known = REASONS.get(one["network"], "") if {optimized, numpy, lite} - {"refused"} != {"equal"} else ""
+    reason = "; ".join(part for part in (known, refusal(tflite)) if part)
     layers = f"{onnx['quantized']} of {onnx['layers']}"
     figures = [layers, str(onnx["floats"]), optimized, plain, count, numpy, lite]
     return [*name, *figures, own_text(one), trace_text(one), reason]
+
+
+def refusal(tflite: Mapping[str, Any]) -> str:
+    """What has no form in TFLite, the first of it."""
+    found = NO_FORM.search(tflite.get("failed", ""))
+    return f"TFLite: {found[1]} has no form" if found else ""
 
 
 def own_text(one: Mapping[str, Any]) -> str:
