@@ -27,8 +27,8 @@ REASONS: Final[Mapping[str, str]] = {
 
 PAGE: Final = """# Conformance on other people's networks
 
-Networks of timm, torchvision and ultralytics, exported by PyTorch, quantized with `--effort fast` and run on the same
-images in calib8's engine and in other runtimes. Weights are random, with BatchNormalization statistics that
+Networks of timm, torchvision and ultralytics, exported by PyTorch, quantized with `--effort fast` and run on
+the same images in calib8's engine and in other runtimes. Weights are random, with BatchNormalization statistics that
 keep activations alive: a network that was not trained hides nothing, so that one different code in a first
 layer shows in every output. Measured by `benchmarks/same_bits.py`
 ({versions}).
@@ -39,9 +39,8 @@ step is 1/255 of the range of the output; "last bits" means less than a thousand
 the parts of the program that ONNX Runtime runs. The column `calib8` is about the target of that name: the
 share of the multiply-accumulates that are of codes, the float parts, and how far the engine lies from ONNX
 Runtime, which computes normalizations, quotients and products of two activations of such a file in float.
-An output of one value per box or class of a network that was not trained says little where it chooses (TopK in
-RT-DETR): nearly equal scores change places. "Trace" says whether `calib8.training.prepare` traces the module. "First codes apart" is about the first
-tensor that unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty
+Where a network chooses (TopK in RT-DETR), nearly equal scores of random weights change places. "Trace" says
+whether `calib8.training.prepare` traces the module. "First codes apart" is about the first tensor that unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty
 if none does.
 
 {table}
@@ -50,8 +49,8 @@ if none does.
 
 **ONNX Runtime, optimized** runs integer kernels as the engine does, and gives the same bits. The remaining
 differences are in the column of reasons, and in [numerics](numerics.md#5-against-onnx-runtime). In networks
-with attention (visformer, ViT, Swin) it is a code or two on a tie: the operands of a MatMul of activations go through
-Split and Squeeze, which have no Q and DQ of their own, so ONNX Runtime multiplies in float32, while the
+with attention (visformer, ViT, Swin) it is a code or two on a tie: the operands of a MatMul of activations go
+through Split and Squeeze, which have no Q and DQ of their own, so ONNX Runtime multiplies in float32, while the
 engine has integer sums; and of a Softmax a code in two million differs from ONNX Runtime's (exception 3
 there).
 

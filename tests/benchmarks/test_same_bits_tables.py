@@ -43,7 +43,7 @@ def test_a_line_tells_all_runtimes() -> None:
 def test_what_failed_is_told_in_its_place() -> None:
     assert cells({"network": "a", "exporter": "dynamo", "failed": "export: no"})[-1] == "export: no"
     assert cells(record(onnxruntime={"failed": "X: no"}))[-4:] == ["equal", "", "", "X: no"]
-    text = "X: net.tflite: 2 parts have no form in TFLite: '/a/norm' (LayerNorm), '/b' (GroupNorm): there is no …"
+    text = "X: net.tflite: 2 parts have no form in TFLite: '/a/norm' (LayerNorm), '/b' (GroupNorm): …"
     refused = cells(record(tflite={"failed": text}))
     assert refused[-4:] == ["refused", "", "", "TFLite: LayerNorm has no form"]
     both = cells(record(network="vit_tiny_patch16_224", tflite={"failed": text}))
