@@ -27,11 +27,10 @@ REASONS: Final[Mapping[str, str]] = {
 
 PAGE: Final = """# Conformance on other people's networks
 
-Networks of timm, torchvision and ultralytics, exported by PyTorch, quantized with `--effort fast` and run on
-the same images in calib8's engine and in other runtimes. Weights are random, with BatchNormalization statistics that
-keep activations alive: a network that was not trained hides nothing, so that one different code in a first
-layer shows in every output. Measured by `benchmarks/same_bits.py`
-({versions}).
+Networks of timm, torchvision and ultralytics, exported by PyTorch, quantized with `--effort fast` and run
+on the same images in calib8's engine and in other runtimes. Weights are random, with BatchNormalization
+statistics that keep activations alive: a network that was not trained hides nothing, so that one different
+code in a first layer shows in every output. Measured by `benchmarks/same_bits.py` ({versions}).
 
 Cells compare calib8's engine with the runtime of their column: `equal` means every bit of every output;
 otherwise the cell gives the share of output values that differ and the largest difference in steps, where a
@@ -40,8 +39,9 @@ the parts of the program that ONNX Runtime runs. The column `calib8` is about th
 share of the multiply-accumulates that are of codes, the float parts, and how far the engine lies from ONNX
 Runtime, which computes normalizations, quotients and products of two activations of such a file in float.
 Where a network chooses (TopK in RT-DETR), nearly equal scores of random weights change places. "Trace" says
-whether `calib8.training.prepare` traces the module. "First codes apart" is about the first tensor that unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty
-if none does.
+whether `calib8.training.prepare` traces the module. "First codes apart" is about the first tensor that
+unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty if none
+does.
 
 {table}
 
@@ -49,10 +49,10 @@ if none does.
 
 **ONNX Runtime, optimized** runs integer kernels as the engine does, and gives the same bits. The remaining
 differences are in the column of reasons, and in [numerics](numerics.md#5-against-onnx-runtime). In networks
-with attention (visformer, ViT, Swin) it is a code or two on a tie: the operands of a MatMul of activations go
-through Split and Squeeze, which have no Q and DQ of their own, so ONNX Runtime multiplies in float32, while the
-engine has integer sums; and of a Softmax a code in two million differs from ONNX Runtime's (exception 3
-there).
+with attention (visformer, ViT, Swin) it is a code or two on a tie: the operands of a MatMul of activations
+go through Split and Squeeze, which have no Q and DQ of their own, so ONNX Runtime multiplies in float32,
+while the engine has integer sums; and of a Softmax a code in two million differs from ONNX Runtime's
+(exception 3 there).
 
 **ONNX Runtime, unoptimized** dequantizes codes, computes every layer in float32, and quantizes again. Its
 sums are rounded after every addition, in an order of its own, while an integer sum is exact: some of the
