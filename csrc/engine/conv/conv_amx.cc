@@ -1,9 +1,8 @@
 // Convolution and fully connected layers with AMX: products of tiles of 16 pixels × 64 codes by 64 weights ×
 // 16 channels.
 //
-//   for a block of pixels:   the codes of their windows side by side, in sections; or where they lie, if
-//   those of
-//                            16 pixels are the same distance apart
+//   for a block of pixels:   the codes of their windows side by side, in sections; or where they lie
+//                            (16 pixels the same distance apart, whole sections)
 //     for a panel of output channels:   for two tiles of pixels:
 //       sums[32][64] = Σ codes · weights   tdpbusd
 //       codes of the sums                  register tiles of AVX-512 VNNI, whose products are these sums
@@ -234,7 +233,7 @@ void conv_amx(const Conv& step, const Memory& memory, Part part) {
   const bool by_panels = panels_are_shared(step, part.count);
   const int64_t all = step.output.pixels();
   Cells cells(step, memory);
-  // One decision for all parts: they share the layer in another way than those of vectors.
+  // The same decision in all parts: vectors are shared in another way than tiles.
   const int64_t fewest = by_panels ? all : all / part.count;
   if (all < kTilePixels || !find_runs(step, memory, cells) || !pays(step, cells, most_of(fewest, 1))) {
     return conv_avx512vnni(step, memory, part);
