@@ -12,6 +12,8 @@ NEGLIGIBLE: Final = 1e-3
 """Steps below which two float32 sums differ in their last bits only."""
 
 MATMUL: Final = "a MatMul of attention, float32 in ONNX Runtime: one code on a tie"
+PLACE: Final = re.compile(r" at /.*$")
+"""Where in the file of a package a line stands: no two machines have it in the same place."""
 NO_FORM: Final = re.compile(r"no form in TFLite: '[^']*' \((\w+)\)")
 SUM: Final = "TFLite: int8 `SUM`, whose reference kernel in LiteRT is at fault"
 REASONS: Final[Mapping[str, str]] = {
@@ -127,7 +129,7 @@ def own_text(one: Mapping[str, Any]) -> str:
 def trace_text(one: Mapping[str, Any]) -> str:
     """``yes``, or why the module is not traced; empty where nobody tried."""
     trace = one.get("trace")
-    return "" if trace is None else str(trace.get("failed", "yes"))
+    return "" if trace is None else PLACE.sub("", str(trace.get("failed", "yes")))
 
 
 def apart_text(found: Mapping[str, float]) -> str:

@@ -60,7 +60,7 @@ def test_the_target_of_the_engine_and_the_trace_have_columns() -> None:
         "engine_numpy": {"values": 3, "differing": 1, "steps": 9.0},
     }
     assert cells(record(calib8=worse))[-3:-1] == ["100 %; equal, not the reference's bits", ""]
-    failed = cells(record(calib8={"failed": "A: no"}, trace={"failed": "B: no"}))
+    failed = cells(record(calib8={"failed": "A: no"}, trace={"failed": "B: no at /usr/lib/net.py:3"}))
     assert failed[-3:-1] == ["A: no", "B: no"]
 
 
