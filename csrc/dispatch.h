@@ -25,8 +25,8 @@ std::vector<const Isa*> available_isas(Features features);
 // The one that CALIB8_ISA=name chooses there. Throws std::invalid_argument as `isa_by_name` does.
 const Isa& chosen_isa(const std::string& name, Features features);
 
-// The one with this name; for a name of the integer engine ("amx", "avx512vnni", "avxvnni", "neondot" …) the one
-// that counts beside it. Throws std::invalid_argument when it is unknown or not available.
+// The one with this name; for a name of the integer engine ("amx", "avx512vnni", "avxvnni", "neondot" …) the
+// one that counts beside it. Throws std::invalid_argument when it is unknown or not available.
 const Isa& isa_by_name(const std::string& name);
 
 // The fastest one, or the one that the environment variable CALIB8_ISA names (read once, at first use; empty
