@@ -94,6 +94,22 @@ def test_curves_of_networks_are_near_their_functions(name: str, low: float, high
         assert abs(near - exact) <= rule.error / 1000 + 1e-3, (place, near, exact)
 
 
+@pytest.mark.parametrize(
+    ("name", "low", "high"), [("silu", -0.2785, 0.0), ("hard swish", -0.375, 0.0), ("silu", -0.2785, 0.02)]
+)
+def test_curves_of_a_range_without_positive_values_round_to_the_codes_of_their_functions(
+    name: str, low: float, high: float
+) -> None:
+    """The function leaves the range more steeply than the line beside the segments can: only codes count."""
+    rule, wanted = found(FUNCTIONS[name], low, high)
+    assert rule is not None and rule.error <= 250
+    step = step_of(rule)
+    for place in range(-32768, 32768, 7):
+        value = (float(curve_values(np.array([place]), rule)[0]) - 32) / 64
+        near, exact = (min(max(number, 0.5), 254.5) for number in (value, wanted(place * step)))
+        assert abs(near - exact) <= rule.error / 1000 + 1e-3, (place, near, exact)
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize(("name", "low", "high"), NEAR[::4])
 def test_curves_to_16_bits_are_near_their_functions(name: str, low: float, high: float) -> None:

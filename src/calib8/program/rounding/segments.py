@@ -79,12 +79,15 @@ class Aim:
         codes: real numbers → codes above the lowest one, not rounded.
         low, high: the clamp of the codes, above the lowest one.
         wide: the codes have 16 bits.
+        beyond: how far outside the clamp codes are still told apart, in codes of the type; -0.5 where only
+            those that round to different codes are.
     """
 
     codes: Callable[[Floats], Floats]
     low: float
     high: float
     wide: bool = False
+    beyond: float = 0.5
 
     @property
     def unit(self) -> int:
@@ -98,7 +101,7 @@ class Aim:
 
     def clamped(self, codes: Floats) -> Floats:
         """What rounding and the clamp can tell apart."""
-        return np.clip(codes, self.low - 0.5 / self.unit, self.high + 0.5 / self.unit)
+        return np.clip(codes, self.low - self.beyond / self.unit, self.high + self.beyond / self.unit)
 
     def followed(self, x: Floats) -> Floats:
         """Codes at real numbers, finite."""
@@ -137,6 +140,10 @@ def curve_rescale(
         low, high: their clamp.
     """
     aim = _aim(function, target, low, high)
+    return _best(profile, sums, aim) or _best(profile, sums, replace(aim, beyond=-0.5))
+
+
+def _best(profile: Profile, sums: LayerSums, aim: Aim) -> CurveRescale | None:
     good = WIDE_GOOD_ERROR if aim.wide else GOOD_ERROR
     best: CurveRescale | None = None
     for step, shift in _candidates(aim, _range(aim, sums.reach)):
