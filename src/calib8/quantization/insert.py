@@ -21,6 +21,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.coded_array import CodedArray
 from calib8.errors import ModelError
+from calib8.model.additions import addition_behind
 from calib8.model.graph import (
     Names,
     constant,
@@ -185,7 +186,8 @@ def _quantize_layers(
         assert source is not None and source.name is not None
         try:
             correction = corrections.get(node.name or "", AS_IT_IS)
-            channels = _quantize_layer(names, node, qparams[source.name].scale, scheme, correction)
+            added = added_to_sums(node, qparams) if scheme.quantize_bias else None
+            channels = _quantize_layer(names, node, qparams[source.name].scale, scheme, correction, added)
         except OverflowError as error:
             float_layers[node.name or ""] = str(error)
             continue
@@ -194,8 +196,22 @@ def _quantize_layers(
     return float_layers, dropped
 
 
+def added_to_sums(node: ir.Node, qparams: Mapping[str, QParams]) -> npt.NDArray[np.float32] | None:
+    """What an Add adds to the sums of a layer, [output channels] or [1]: there are no codes between them."""
+    value = node.outputs[0]
+    if value.name in qparams or value.shape is None:
+        return None
+    found = addition_behind(value, Layer(node).channel_axis(len(value.shape)))
+    return None if found is None or not np.all(np.isfinite(found.values)) else found.values.astype(np.float32)
+
+
 def _quantize_layer(
-    names: Names, node: ir.Node, input_scale: float, scheme: QuantScheme, correction: LayerCorrection
+    names: Names,
+    node: ir.Node,
+    input_scale: float,
+    scheme: QuantScheme,
+    correction: LayerCorrection,
+    added: npt.NDArray[np.float32] | None,
 ) -> int:
     """Returns the number of channels of which not all codes of the correction could stay."""
     of, bias = Layer(node), correction.bias
@@ -205,7 +221,7 @@ def _quantize_layer(
     else:
         _make_room(node)
     coded = bias if scheme.quantize_bias else None
-    layer = quantize_layer(of, weight.astype(np.float32), coded, input_scale, scheme, correction)
+    layer = quantize_layer(of, weight.astype(np.float32), coded, input_scale, scheme, correction, added)
     _dequantized_constant(names, node, 1, _constant_name(names, node, 1), layer.weight)
     if layer.bias is not None:
         _dequantized_constant(names, node, 2, _constant_name(names, node, 2), layer.bias)

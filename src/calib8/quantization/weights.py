@@ -3,10 +3,11 @@
     s_c = max|W_c| / (2^(bits−1) − 1),   q = clip(rint(W / s_c), −127, 127)      per output channel c
     s_b[c] = s_x · s_c,                  q_b = rint(b_c / s_b[c])                int32
 
-A bias too large for its scale enlarges s_c (TensorFlow Lite's rule), so that the int32 sum keeps room. So
-does a pair of weights with which a kernel without VNNI could saturate, where the target has a ``pair_limit``.
-Where it takes one scale per weight, all s_c are the largest of them. ``plain_scales`` is all of this; who
-chooses other scales and codes starts from it, stays above ``scales_for_bias`` and keeps the pairs.
+A bias too large for its scale enlarges s_c (TensorFlow Lite's rule), so that the int32 sum keeps room; what
+an Add behind adds to the sums counts with it. So does a pair of weights with which a kernel without VNNI
+could saturate, where the target has a ``pair_limit``. Where it takes one scale per weight, all s_c are the
+largest of them. ``plain_scales`` is all of this; who chooses other scales and codes starts from it, stays
+above ``scales_for_bias`` and keeps the pairs.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ def quantize_layer(
     input_scale: float,
     scheme: QuantScheme,
     correction: LayerCorrection = AS_IT_IS,
+    added: npt.NDArray[np.float32] | None = None,
 ) -> QuantizedLayer:
     """Codes and scales of a layer whose input has the given scale.
 
@@ -65,6 +67,7 @@ def quantize_layer(
         correction: what replaces the plain rounding; its bias has been taken by the caller. Pairs that break
             the limit are rounded plainly; so is a channel whose scale is not large enough, or where there is
             one scale for all another one. ``QuantizedLayer.dropped`` tells how many channels that concerns.
+        added: float32 [output channels] or [1], what an Add behind the layer adds to its sums; None: nothing.
 
     Raises:
         OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products),
@@ -73,7 +76,7 @@ def quantize_layer(
     axis, groups = layer.output_axis(weight.ndim), layer.sharing
     given = correction.weight_scale
     wanted = weight_scales(weight, axis, scheme.weights) if given is None else given
-    least = scales_for_bias(layer, bias, input_scale)
+    least = scales_for_bias(layer, bias, input_scale, added)
     scale = _enlarged(layer, weight, wanted, scheme, least, correction.weight)
     codes, dropped = quantize_weight(weight, scale, axis, scheme.weights), 0
     if correction.weight is not None:
@@ -112,7 +115,10 @@ def plain_scales(
 
 
 def scales_for_bias(
-    layer: Layer, bias: npt.NDArray[np.float32] | None, input_scale: float
+    layer: Layer,
+    bias: npt.NDArray[np.float32] | None,
+    input_scale: float,
+    added: npt.NDArray[np.float32] | None = None,
 ) -> npt.NDArray[np.float32]:
     """The smallest scales that a bias allows, see ``room_for_bias``; without one any normal float32.
 
@@ -120,6 +126,7 @@ def scales_for_bias(
         layer: whose constants they are.
         bias: float32 [output channels] or None.
         input_scale: scale of the layer's input.
+        added: as ``quantize_layer`` takes it.
 
     Returns:
         float32, one per entry of the channel axis (where groups share it, the largest), or of shape [1].
@@ -128,7 +135,11 @@ def scales_for_bias(
         OverflowError: no float32 scale is large enough.
     """
     least = np.full(1, FLOAT32_TINY, np.float32)
-    return least if bias is None else room_for_bias(least, bias.reshape(layer.sharing, -1), input_scale)
+    if bias is None and added is None:
+        return least
+    own, behind = (np.zeros(1, np.float32) if part is None else np.abs(part) for part in (bias, added))
+    total = own + behind
+    return room_for_bias(least, total.reshape(layer.sharing if total.size > 1 else 1, -1), input_scale)
 
 
 def _enlarged(

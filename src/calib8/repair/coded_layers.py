@@ -18,6 +18,7 @@ from calib8.model.graph import constant
 from calib8.model.layer import Layer, layer_of
 from calib8.ops.questions import is_weighted
 from calib8.qparams import FLOAT32_MAX, QParams
+from calib8.quantization.insert import added_to_sums
 from calib8.quantization.qdq import codes_of, dequantizer
 from calib8.quantization.quantize import QuantizedGraph
 from calib8.quantization.weights import INT32_MAX, MAX_ACTIVATION_STEP, scales_for_bias
@@ -128,7 +129,8 @@ def _coded_layer(
     corrected = candidate.correction(layer.node.name or "").bias
     has_bias = corrected is not None or layer.bias is not None
     bias = own if corrected is None else corrected
-    least = scales_for_bias(layer, bias if has_bias else None, float(input_scale))
+    added = added_to_sums(layer.node, qparams)
+    least = scales_for_bias(layer, bias if has_bias else None, float(input_scale), added)
     bias_scale = np.tile(input_scale * weight.channel_scales(axis), layer.sharing).astype(np.float64)
     room = np.tile(_room(integers, axis), layer.sharing) * bias_scale
     return CodedLayer(layer, coded, weight, least, own, bias_scale, room)

@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import NoFormError
+from calib8.model.additions import addition_behind
 from calib8.model.graph import float_attribute, input_at, int_attribute, ints_attribute
 from calib8.program.instructions import (
     Conv,
@@ -26,7 +27,7 @@ from calib8.program.instructions import (
     Weighted,
 )
 from calib8.program.lower.builder import Builder, shape_of, step_name
-from calib8.program.lower.constants import is_fixed
+from calib8.program.lower.constants import fixed, is_fixed
 from calib8.program.lower.emit_products import product
 from calib8.program.lower.forms import Coded, Order
 from calib8.program.lower.functions import CodedLayer, function_behind, function_rule
@@ -36,7 +37,6 @@ from calib8.program.lower.results import Target, coded_source, sole_target, targ
 from calib8.program.lower.weights import (
     LARGE_BIAS,
     Weights,
-    addition_behind,
     bias_steps,
     coded_weights,
     in_steps,
@@ -172,7 +172,7 @@ def emit(builder: Builder, layer: Layer) -> None:
         raise NoFormError("the steps of its sums are not float32 numbers")
     value, nodes = layer.node.outputs[0], [layer.node]
     bias = bias_steps(layer.bias, scales, shape_of(value)[layer.axis])
-    addition = addition_behind(value, layer.axis)
+    addition = addition_behind(value, layer.axis, fixed)
     if addition is not None:
         bias = _with_addition(bias, in_steps(addition.values, scales))
         value, nodes = addition.node.outputs[0], [layer.node, addition.node]

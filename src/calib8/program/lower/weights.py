@@ -17,8 +17,7 @@ import onnx_ir as ir
 from calib8.coded_array import CodedArray
 from calib8.errors import NoFormError
 from calib8.fixedpoint import INT32_MAX
-from calib8.model.graph import constant, sole_consumer
-from calib8.ops.questions import adds, is_standard
+from calib8.model.graph import constant
 from calib8.program.lower.constants import coded_constant, fixed
 from calib8.program.rules import F32, I32, Codes
 from calib8.quantization.qdq import dequantizer
@@ -113,29 +112,3 @@ def in_steps(values: npt.NDArray[Any], scales: F32) -> I32:
     if not np.all(np.abs(steps) <= INT32_MAX):
         raise NoFormError(LARGE_BIAS)
     return steps.astype(np.int32)
-
-
-@dataclass(frozen=True, eq=False)
-class Addition:
-    """A constant added to a layer's result.
-
-    Attributes:
-        node: the Add.
-        values: float32 [channels] or [1].
-    """
-
-    node: ir.Node
-    values: npt.NDArray[Any]
-
-
-def addition_behind(value: ir.Value, axis: int) -> Addition | None:
-    """The only reader of a layer's result, if it adds one constant per output channel (logical axis)."""
-    node = sole_consumer(value)
-    if node is None or not adds(node) or not is_standard(node) or value.shape is None:
-        return None
-    array = fixed(node.inputs[1] if node.inputs[0] is value else node.inputs[0])
-    if array is None or array.ndim > len(value.shape) or node.outputs[0].shape != value.shape:
-        return None
-    wide = array.reshape((1,) * (len(value.shape) - array.ndim) + array.shape)
-    varies = [place for place, size in enumerate(wide.shape) if size != 1]
-    return Addition(node, wide.reshape(-1)) if varies in ([], [axis]) else None
