@@ -82,11 +82,25 @@ def _why_weight_float(layer: Layer) -> str:
 
 
 def multiplies_activations(node: ir.Node) -> bool:
-    """Whether a node is a MatMul of matrices, or stacks of them, that are both computed."""
+    """Whether a node is a MatMul of matrices, or stacks of them, that are both computed.
+
+    A constant counts as computed where it is no weight of a layer: a stack of matrices (positions that
+    attention adds, as ViTDet and MViT have them), or a matrix on the left.
+    """
     layer = layer_of(node)
     if layer is None or not layer.stacks or not is_standard(node):
         return False
-    return all(v is not None and is_activation(v) and (rank(v) or 0) > 1 for v in node.inputs)
+    left, right = node.inputs[:2]
+    computed = [v is not None and is_activation(v) and (rank(v) or 0) > 1 for v in (left, right)]
+    return any(computed) and (computed[0] or _is_stack(left, 2)) and (computed[1] or _is_stack(right, 3))
+
+
+def _is_stack(value: ir.Value | None, axes: int) -> bool:
+    """Finite constants of so many axes or more."""
+    array = constant(value)
+    if array is None or array.dtype != np.float32 or array.ndim < axes:
+        return False
+    return bool(array.size and np.all(np.isfinite(array)))
 
 
 def _is_vector(bias: ir.Value) -> bool:

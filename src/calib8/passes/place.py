@@ -30,12 +30,7 @@ from calib8.ops.groups import (
 from calib8.ops.questions import is_matrix_product, joins, normalizes_groups, yields_probabilities
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import multiplies_activations, reads_unknown_type, why_float
-from calib8.passes.functions import (
-    TensorFunction,
-    computed_as_one,
-    fused_layers,
-    is_chain,
-)
+from calib8.passes.functions import TensorFunction, computed_as_one, fused_layers, is_chain
 from calib8.passes.functions import activation_behind as activation_behind
 from calib8.passes.functions import chains as chains
 from calib8.passes.functions import clip_limits as clip_limits
@@ -70,11 +65,13 @@ class Placement:
         chains: names of nodes that the target computes as one, in graph order, the last one yields the
             result: all of them are quantized or none; see ``calib8.passes.functions``. One node is a chain
             where the target computes it together with a layer.
+        products: names of the products of two activations that take codes of both.
     """
 
     decisions: tuple[NodeDecision, ...]
     readers: dict[str, frozenset[str] | None]
     chains: tuple[tuple[str, ...], ...] = ()
+    products: frozenset[str] = frozenset()
 
     def quantized_nodes(self) -> frozenset[str]:
         """Names of the quantized nodes."""
@@ -107,12 +104,13 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     behind = fused_layers(functions, scheme)
     fused = {layer for layer, one in behind.items() if one.nodes[0] in quantized}
     inside = fused.union(*(nodes[:-1] for nodes in (*norms, *(one.nodes for one in functions))))
-    taking = quantized | coded_products(model, scheme, keep_float)
+    products = coded_products(model, scheme, keep_float)
+    taking = quantized | products
     coded = _coded_tensors(model, quantized, taking, inside, scheme)
     readers = {value.name or "": _readers(value, quantized, taking) for value in coded}
     as_one = [*norms, *(one.nodes for one in functions if is_chain(one) or one.layer in behind)]
     names = tuple(tuple(node.name or "" for node in nodes) for nodes in as_one)
-    return Placement(tuple(decisions), readers, names)
+    return Placement(tuple(decisions), readers, names, frozenset(node.name or "" for node in products))
 
 
 def takes_codes(model: ir.Model, scheme: QuantScheme) -> frozenset[str]:

@@ -32,7 +32,7 @@ from calib8.model.graph import (
 from calib8.model.layer import Layer
 from calib8.ops.questions import clips, is_weighted, joins
 from calib8.passes.place import Placement, clip_limits
-from calib8.qparams import QParams, activation_qparams, quantize, within_upper_limit
+from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.contrib_cells import replace_cells
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
 from calib8.quantization.recurrent_states import code_states
@@ -100,6 +100,7 @@ def insert_quantizers(
     quantize_recurrent_weights(names, placement.quantized_nodes(), per_gate=in_integers)
     if scheme.placement == "every-op":
         _quantize_operands(names, placement, qparams, scheme, spots)
+    _quantize_stacks(names, placement.products, scheme.activations)
     for value in list(_values(model)):
         if value.name in qparams:
             spec, readers = scheme.code_of(value.name, spots), placement.readers[value.name]
@@ -299,6 +300,18 @@ def _quantize_operands(
             name = _constant_name(names, node, index)
             scale = np.asarray(qparams.scale, np.float32)
             _dequantized_constant(names, node, index, name, CodedArray(codes, scale, qparams.zero_point))
+
+
+def _quantize_stacks(names: Names, products: frozenset[str], spec: QuantSpec) -> None:
+    """Constants that are multiplied as activations are get codes as they have, all of one scale."""
+    for node in [node for node in names.graph if node.name in products]:
+        for index, value in enumerate(node.inputs):
+            array = constant(value)
+            if array is not None:
+                qparams = activation_qparams(float(array.min()), float(array.max()), spec)
+                codes = quantize(array.astype(np.float32), qparams.scale, qparams.zero_point, spec)
+                coded = CodedArray(codes, np.asarray(qparams.scale, np.float32), qparams.zero_point)
+                _dequantized_constant(names, node, index, _constant_name(names, node, index), coded)
 
 
 def _pass_on_to_inner_concats(model: ir.Model, qparams: dict[str, QParams]) -> None:

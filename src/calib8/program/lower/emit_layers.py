@@ -133,8 +133,8 @@ def gemm(builder: Builder, node: ir.Node) -> None:
 
 
 def mat_mul(builder: Builder, node: ir.Node) -> None:
-    """MatMul with a constant matrix on the right, or of two activations."""
-    if is_fixed(node.inputs[1]):
+    """MatMul with a constant matrix on the right, or of two activations, one of which may be constant."""
+    if is_fixed(node.inputs[1]) and len(shape_of(node.inputs[1])) < 3:
         weights, source = coded_weights(node.inputs[1], 1), coded_source(builder, node)
         _fully_connected(builder, node, source, weights, False, None)
     else:

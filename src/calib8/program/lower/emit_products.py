@@ -16,8 +16,10 @@ from calib8.model.graph import sole_consumer
 from calib8.ops.questions import divides, is_standard, multiplies
 from calib8.program.instructions import MatMul
 from calib8.program.lower.builder import Builder, shape_of, step_name
-from calib8.program.lower.constants import fixed
+from calib8.program.lower.constant_tensors import constant_tensor
+from calib8.program.lower.constants import fixed, is_fixed
 from calib8.program.lower.convert import coded
+from calib8.program.lower.forms import Coded
 from calib8.program.lower.layout import logical_order
 from calib8.program.lower.results import NOT_CODED, sole_target
 from calib8.program.rounding.linear import sums_rescale
@@ -39,7 +41,7 @@ class Factor:
 
 def product(builder: Builder, node: ir.Node) -> None:
     """``A @ B``, both in codes; a factor behind it goes into the steps of its sums."""
-    lhs, rhs = coded(builder, node.inputs[0]), coded(builder, node.inputs[1])
+    lhs, rhs = _coded_side(builder, node.inputs[0]), _coded_side(builder, node.inputs[1])
     if lhs is None or rhs is None:
         raise NoFormError(NOT_CODED)
     if min(len(lhs.order), len(rhs.order)) < 2:
@@ -52,6 +54,13 @@ def product(builder: Builder, node: ir.Node) -> None:
         steps = steps * factor.number
     nodes = [node] if factor is None else [node, factor.node]
     _write(builder, nodes, (lhs.slot, rhs.slot), steps)
+
+
+def _coded_side(builder: Builder, value: ir.Value | None) -> Coded | None:
+    """Codes of one side; a constant becomes a tensor of the program."""
+    if value is None or not is_fixed(value):
+        return coded(builder, value)
+    return constant_tensor(builder, value, logical_order(len(shape_of(value))))
 
 
 def factor_behind(value: ir.Value, steps: F32) -> Factor | None:
