@@ -184,8 +184,24 @@ class Matrices(nn.Module):
         return torch.tanh(rows @ self.matrix * 0.3)
 
 
+class Responses(nn.Module):
+    """What ConvNeXt V2 divides by the mean of the lengths of its channels, as timm writes it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.out = nn.Conv2d(3, 8, 4, 4), nn.Conv2d(8, 5, 1)
+        self.weight, self.bias = nn.Parameter(torch.randn(8)), nn.Parameter(torch.randn(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x).permute(0, 2, 3, 1)
+        length = x.norm(p=2, dim=(1, 2), keepdim=True)
+        response = length / (length.mean(dim=-1, keepdim=True) + 1e-6)
+        x = x + torch.addcmul(self.bias.view(1, 1, 1, -1), self.weight.view(1, 1, 1, -1), x * response)
+        return self.out(x.permute(0, 3, 1, 2))
+
+
 @pytest.mark.parametrize("target", slow_but(["calib8"], ["calib8", "onnxruntime", "tflite"]))
-@pytest.mark.parametrize("kind", [Normed, Windows, Matrices])
+@pytest.mark.parametrize("kind", [Normed, Windows, Matrices, Responses])
 def test_what_is_split_for_the_simulation(kind: type[nn.Module], target: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     batches = [pictures for pictures, _ in images_and_labels(3)]

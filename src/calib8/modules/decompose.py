@@ -7,6 +7,7 @@
     attention(q, k, v, m)  softmax((q · 1/√E) @ kᵀ + m) @ v, E the length of a row of q, or with its own scale
     group_norm(x, G, γ, β) group_norm(x, G) · γ + β
     x @ w                  linear(x, wᵀ) where w is a parameter or buffer: a layer
+    addcmul(b, γ, x)       b + γ · x
     roll(x, (2, 3), (1, 2))  cat(x[:, −2:], x[:, :−2]), then the same of the other axis
     mean(x, (2, 3))        mean with the axes kept, squeeze, squeeze
     x[:, :, ::2, ::2]      x[:, :, :, ::2][:, :, ::2]
@@ -148,6 +149,12 @@ def _product(add: _Adder, x: Any, weight: Any) -> _Last:
     return F.linear, (x, add(torch.t, weight))
 
 
+def _add_product(add: _Adder, x: Any, product: Any) -> _Last:
+    first, second, value = product
+    scaled = add(operator.mul, first, second)
+    return operator.add, (x, scaled if value == 1 else add(operator.mul, scaled, value))
+
+
 def _roll(add: _Adder, x: Any, turns: Any) -> _Last:
     for place, (shift, axis) in enumerate(turns):
         end, start = add(behind, x, shift, axis), add(before, x, shift, axis)
@@ -223,6 +230,10 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
         return None if weight is None else (_product, weight)
     if node.target is F.group_norm:
         return _norm_function(node)
+    if node.target in ("addcmul", torch.addcmul):
+        named: dict[str, Any] = dict(zip(("input", "tensor1", "tensor2"), node.args, strict=False))
+        named |= node.kwargs
+        return _add_product, (named["tensor1"], named["tensor2"], named.get("value", 1))
     if node.target in ("roll", torch.roll):
         turns = _turns(node)
         return (_roll, turns) if turns else None
