@@ -13,11 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
+from calib8.modules.calls import argument
 from calib8.modules.modes import OWNER, in_mode
 
 
 def split_wide_linears(traced: fx.GraphModule, inputs: Sequence[Tensor]) -> int:
-    """``Linear(x)`` on three or more axes → ``F.linear(x, W) + b``, in place.
+    """``Linear(x)`` on three or more axes, module or function → ``F.linear(x, W) + b``, in place.
 
     Args:
         traced: what ``trace`` returned; parameters and modules stay where they are.
@@ -26,7 +27,7 @@ def split_wide_linears(traced: fx.GraphModule, inputs: Sequence[Tensor]) -> int:
     Returns:
         Number of layers split.
     """
-    linears = [node for node in traced.graph.nodes if _linear(traced, node) is not None]
+    linears = [node for node in traced.graph.nodes if _is_linear(traced, node)]
     if not linears:
         return 0
     ranks = _Ranks(traced)
@@ -40,10 +41,12 @@ def split_wide_linears(traced: fx.GraphModule, inputs: Sequence[Tensor]) -> int:
     return len(wide)
 
 
-def _linear(traced: fx.GraphModule, node: fx.Node) -> nn.Linear | None:
-    """The Linear with a bias that a node calls."""
+def _is_linear(traced: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether a node is a linear layer with a bias."""
+    if node.op == "call_function" and node.target is F.linear:
+        return argument(node, 2) is not None
     module = traced.get_submodule(str(node.target)) if node.op == "call_module" else None
-    return module if isinstance(module, nn.Linear) and module.bias is not None else None
+    return isinstance(module, nn.Linear) and module.bias is not None
 
 
 class _Ranks(fx.Interpreter):
@@ -62,12 +65,16 @@ class _Ranks(fx.Interpreter):
 
 
 def _split(traced: fx.GraphModule, node: fx.Node) -> None:
-    graph, path = traced.graph, str(node.target)
+    graph, path = traced.graph, node.meta.get(OWNER, "")
     with graph.inserting_before(node):
-        weight, bias = graph.get_attr(f"{path}.weight"), graph.get_attr(f"{path}.bias")
+        if node.op == "call_module":
+            path = str(node.target)
+            weight, bias = graph.get_attr(f"{path}.weight"), graph.get_attr(f"{path}.bias")
+        else:
+            weight, bias = argument(node, 1), argument(node, 2)
         product = graph.call_function(F.linear, (node.all_input_nodes[0], weight))
         total = graph.call_function(operator.add, (product, bias))
-    for one in (weight, bias, product, total):
+    for one in {weight, bias, product, total} if node.op == "call_module" else (product, total):
         one.meta = {**node.meta, OWNER: path}
     node.replace_all_uses_with(total)
     graph.erase_node(node)

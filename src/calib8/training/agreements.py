@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from calib8.training.conversion import unwrapped
 from calib8.training.simulated_model import SimulatedModel
 
 Codes = npt.NDArray[Any]
+
+MOST_LAYOUTS: Final = 4
+"""Orders of axes that a tensor is tried in, where axes are equally long."""
 
 
 @dataclass(frozen=True)
@@ -155,17 +158,20 @@ def _distance(program: Program, step: Instruction, arrays: Sequence[Codes]) -> C
 
 
 def _layouts(program: Program, number: int, codes: Mapping[str, Codes]) -> list[Codes]:
-    """The simulated codes of a slot in each layout (channels last, as they are) that has its sizes."""
+    """The simulated codes of a slot in the layouts with its sizes: channels last, as they are, others."""
     slot = program.slots[number]
     name = slot.name.removesuffix("/codes")
     if name not in codes or slot.dtype not in ("uint8", "int8"):
         return []
-    found, wanted = codes[name], _axes(slot.shape)
-    layouts = (np.moveaxis(found, 1, -1), found) if found.ndim > 2 else (found,)
+    found = codes[name].squeeze()
+    axes = [axis for axis, size in enumerate(codes[name].shape) if size > 1]
+    channels_last = sorted(range(found.ndim), key=lambda index: axes[index] == 1)
+    orders = dict.fromkeys([tuple(channels_last), *itertools.permutations(range(found.ndim))])
+    wanted = _axes(slot.shape)
+    fitting = (order for order in orders if [found.shape[axis] for axis in order] == wanted)
     return [
-        np.ascontiguousarray(layout.astype(slot.dtype).reshape(slot.shape))
-        for layout in layouts
-        if _axes(layout.shape) == wanted
+        np.ascontiguousarray(found.transpose(order).astype(slot.dtype).reshape(slot.shape))
+        for order in itertools.islice(fitting, MOST_LAYOUTS)
     ]
 
 

@@ -10,6 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
+from calib8.modules.calls import NAMES, argument
+
 CONVOLUTIONS: Final[dict[type[nn.Module], Any]] = {
     nn.Conv1d: F.conv1d,
     nn.Conv2d: F.conv2d,
@@ -26,8 +28,6 @@ CHANNEL_AXES: Final[dict[Any, int]] = {
     **dict.fromkeys(TRANSPOSED.values(), 1),
 }
 """Function (input, weight, bias, …) → output-channel axis of its weight."""
-
-NAMES: Final = ("input", "weight", "bias")
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,6 @@ def _multiplies(module: nn.Module) -> bool:
     return kind is not None and all(
         getattr(type(module), name, None) is getattr(kind, name, None) for name in same
     )
-
-
-def argument(node: fx.Node, index: int) -> Any:
-    """Input, weight or bias (0, 1, 2) of a call of a function; None where there is none."""
-    return node.args[index] if len(node.args) > index else node.kwargs.get(NAMES[index])
 
 
 def product_of(node: fx.Node, modules: Mapping[str, nn.Module]) -> Product:

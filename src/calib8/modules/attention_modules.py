@@ -1,0 +1,134 @@
+"""``nn.MultiheadAttention`` as the layers and the attention that it computes.
+
+    q, k, v   heads of linear(query, W_q, b_q) …; one layer for all three where they are of one tensor
+    result    linear(heads joined again of attention(q, k, v, mask), W_o, b_o)
+
+Its weights are layers then, and every tensor between them is a node. It stays a module where it yields what
+every head looked at, drops some of it in training, or has keys of its own.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+
+from calib8.modules.modes import OWNER
+
+_Add = Callable[..., fx.Node]
+
+_ARGUMENTS: Final = (
+    "query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights",
+    "is_causal",
+)  # fmt: skip
+
+
+def spell_out_attention(traced: fx.GraphModule) -> int:
+    """Rewrites calls of these modules; the node that takes their result keeps its name.
+
+    Args:
+        traced: changed, to be recompiled afterwards.
+
+    Returns:
+        Number of calls that were rewritten.
+    """
+    count = 0
+    for node in list(traced.graph.nodes):
+        if node.op != "call_module":
+            continue
+        module = traced.get_submodule(str(node.target))
+        if type(module) is not nn.MultiheadAttention or not _is_plain(module, node):
+            continue
+        _spell_out(traced.graph, node, module)
+        count += 1
+    return count
+
+
+def _is_plain(module: nn.MultiheadAttention, node: fx.Node) -> bool:
+    given = dict(zip(_ARGUMENTS, node.args, strict=False)) | node.kwargs
+    hooks = module._forward_hooks or module._forward_pre_hooks
+    own = module.bias_k is not None or module.add_zero_attn
+    if hooks or own or module.dropout or given.get("key_padding_mask") is not None:
+        return False
+    taken = [user for user in node.users if user.users]  # (x, _) takes two results and uses one
+    return bool(taken) and all(user.target is operator.getitem and user.args[1] == 0 for user in taken)
+
+
+def _spell_out(graph: fx.Graph, node: fx.Node, module: nn.MultiheadAttention) -> None:
+    """Nodes before the first one that takes the result, which becomes the last of them."""
+    given: dict[str, Any] = dict(zip(_ARGUMENTS, node.args, strict=False)) | dict(node.kwargs)
+    path = str(node.target)
+
+    def add(function: Callable[..., Any], *args: Any) -> fx.Node:
+        name = f"{node.name}_{getattr(function, '__name__', 'part')}"
+        made = graph.create_node("call_function", function, args, name=name)
+        made.meta.update(node.meta)
+        made.meta[OWNER] = path
+        return made
+
+    with graph.inserting_before(node):
+        inputs = [given[name] for name in _ARGUMENTS[:3]]
+        query, key, value = (_heads(add, one, module) for one in _projected(graph, add, inputs, path, module))
+        mask = given.get("attn_mask")
+        mask = None if mask is None else add(addends, mask)
+        result = add(F.scaled_dot_product_attention, query, key, value, mask)
+        joined = add(torch.flatten, add(torch.transpose, result, -3, -2), -2)
+        if not module.batch_first:
+            joined = add(torch.transpose, joined, 0, 1)
+        weight, bias = _parameter(graph, f"{path}.out_proj.weight"), None
+        if module.out_proj.bias is not None:
+            bias = _parameter(graph, f"{path}.out_proj.bias")
+    first, *others = [user for user in node.users if user.users]
+    for user in others:
+        user.replace_all_uses_with(first)
+    first.meta[OWNER] = path
+    first.target, first.args, first.kwargs = F.linear, (joined, weight, bias), {}
+    for user in list(node.users):
+        graph.erase_node(user)
+    graph.erase_node(node)
+
+
+def _projected(
+    graph: fx.Graph, add: _Add, inputs: list[Any], path: str, module: nn.MultiheadAttention
+) -> list[fx.Node]:
+    """Query, key and value behind their layers, [N, L, E]."""
+    alone = len(set(inputs)) == 1 and module._qkv_same_embed_dim
+    if not module.batch_first:
+        turned = {one: add(torch.transpose, one, 0, 1) for one in dict.fromkeys(inputs)}
+        inputs = [turned[one] for one in inputs]
+    bias = None if module.in_proj_bias is None else _parameter(graph, f"{path}.in_proj_bias")
+    if alone:
+        weight = _parameter(graph, f"{path}.in_proj_weight")
+        return _parts(add, add(F.linear, inputs[0], weight, bias), -1)
+    if module._qkv_same_embed_dim:
+        weights = _parts(add, _parameter(graph, f"{path}.in_proj_weight"), 0)
+    else:
+        weights = [_parameter(graph, f"{path}.{name}_proj_weight") for name in "qkv"]
+    biases = [None] * 3 if bias is None else _parts(add, bias, 0)
+    return [add(F.linear, *one) for one in zip(inputs, weights, biases, strict=True)]
+
+
+def _parameter(graph: fx.Graph, path: str) -> fx.Node:
+    return graph.get_attr(path)
+
+
+def _parts(add: _Add, node: fx.Node, axis: int) -> list[fx.Node]:
+    """Its three parts along an axis."""
+    parts = add(torch.chunk, node, 3, axis)
+    return [add(operator.getitem, parts, index) for index in range(3)]
+
+
+def _heads(add: _Add, rows: fx.Node, module: nn.MultiheadAttention) -> fx.Node:
+    """[N, L, H · D] → [N, H, L, D]."""
+    return add(torch.transpose, add(torch.unflatten, rows, -1, (module.num_heads, module.head_dim)), -3, -2)
+
+
+def addends(mask: torch.Tensor) -> torch.Tensor:
+    """A mask as numbers to add to scores: where one of truth values says True, nothing is looked at."""
+    if mask.dtype != torch.bool:
+        return mask
+    return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, float("-inf"))
