@@ -96,3 +96,25 @@ def test_products_of_the_largest_steps(ends: tuple[int, int]) -> None:
     a, b = codes("a", 9, 130, zero_point=255 - ends[0]), codes("b", 130, 40, zero_point=255 - ends[1])
     feeds = {"a": np.full(a.shape, ends[0], np.uint8), "b": np.full(b.shape, ends[1], np.uint8)}
     assert_same_bits(single(op.MatMul, [a, b], sums("y", 9, 40), rescale=None, low=0, high=0), feeds)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_constant_stack_on_one_side(seed: int, profile: Profile) -> None:
+    """Positions that attention adds: the matrices are codes of the program, and never change."""
+    rng = np.random.default_rng((10, seed))
+    rows, depth, columns = (pick(rng, *SIZES) for _ in range(3))
+    left, right = pick(rng, *BATCHES)
+    a, b = code_slot("a", rng, *left, rows, depth), code_slot("b", rng, *right, depth, columns)
+    y = code_slot("y", rng, *np.broadcast_shapes(left, right), rows, columns)
+    rule = factor_rule(profile, rng.uniform(0.5, 2) / (130 * 130 * depth**0.5) * 60)
+    program = single(op.MatMul, [a, b], y, profile, rescale=rule, **clamp(rng, y))
+    fixed = int(rng.integers(2))
+    slot = program.slots[fixed]
+    kind = np.iinfo(slot.dtype)
+    values = rng.integers(kind.min, kind.max + 1, slot.shape).astype(slot.dtype)
+    constant = op.Constant("matrices", (), (fixed,), values)
+    inputs = tuple(port for port in program.inputs if port.slot != fixed)
+    program = replace(program, instructions=(constant, *program.instructions), inputs=inputs)
+    verify(program)
+    assert_same_bits(program, seed=seed)

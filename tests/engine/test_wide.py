@@ -322,3 +322,23 @@ def images(rng: Rng, stride: int) -> Program:
     narrow = replace(x, shape=(2, 11, 9, 35), dtype="uint8", zero_point=7)
     slots = (narrow, replace(y, shape=(2, rows, columns, 35)))
     return replace(program, slots=slots, instructions=(replace(step, **fields),))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (3, 7), (5, 31), (2, 32), (7, 33), (3, 64), (2, 257)])
+@pytest.mark.parametrize("edges", [False, True])
+def test_sums_themselves(rows: int, columns: int, edges: bool) -> None:
+    """A layer of 16-bit codes before the end of a graph: what its two halves sum up, and a bias."""
+    rng = np.random.default_rng((65, rows, columns))
+    depth, largest = 9, 127
+    x = Slot("x", (rows, depth), "int16", np.array([0.05], np.float32), -1234)
+    y = Slot("y", (rows, columns), "int32", rng.uniform(0.1, 2, columns).astype(np.float32), 0)
+    weight = rng.integers(-largest, largest + 1, (columns, depth)).astype(np.int8)
+    room = (1 << 31) - 1 - depth * largest * 65535 if edges else 1000
+    bias = rng.choice([-room, room, 5], columns).astype(np.int32)
+    step = op.FullyConnected("fc", (0,), (1,), weight, np.zeros(1, np.int32), bias, None, 0, 0)
+    program = Program("onnx", (x, y), (step,), (Port("x", 0),), (Port("y", 1),), "net")
+    verify(program)
+    assert "finish" in kinds(program)
+    feed = rng.integers(-32768, 32768, x.shape).astype(np.int16)
+    feed[0] = rng.choice([-32768, 32767], depth)
+    assert_same_bits(program, {"x": feed}, threads=(1, 2, 3))

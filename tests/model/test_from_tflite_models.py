@@ -13,6 +13,7 @@ import onnx_ir as ir
 import pytest
 from float_operators import FloatNet, feeds
 from litert import litert_outputs
+from single_op import Net
 
 import calib8
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
@@ -286,3 +287,20 @@ def test_inputs_without_onnx_type_are_refused() -> None:
     graph = Graph(tensors, (Operator("CAST", (0,), (1,)),), (0,), (1,))
     with pytest.raises(UnsupportedModelError, match="'words' holds string"):
         float_model(graph, "net")
+
+
+@pytest.mark.parametrize("op", ["FLOOR_DIV", "BATCH_MATMUL", "GATHER_ND", "SQUEEZE", "RESHAPE", "PADV2"])
+def test_an_output_that_its_operator_does_not_have(op: str) -> None:
+    net = Net()
+    x, y, more = net.plain((2, 3), "float32"), net.output((2, 3), "float32"), net.output((2, 3), "float32")
+    inputs = [x] if op in ("SQUEEZE", "RESHAPE") else [x, net.constant(np.ones((2, 3), np.float32))]
+    with pytest.raises(UnsupportedModelError, match=r"nothing computes|cannot be translated"):
+        float_model(net.graph(op, inputs, [y, more]), "net")
+
+
+def test_a_variable_that_nothing_writes_is_no_output() -> None:
+    net = Net()
+    x, y = net.plain((2, 3), "float32"), net.output((2, 3), "float32")
+    tensors = [replace(one, is_variable=index == y) for index, one in enumerate(net.tensors)]
+    with pytest.raises(UnsupportedModelError, match=r"nothing computes 'y1'"):
+        float_model(Graph(tuple(tensors), (), (x,), (y,), "net"), "net")

@@ -236,11 +236,27 @@ Pair with_long_rows(Pair pair) {
   return pair;
 }
 
+// acc itself: it fits into 32 bits, so sums that wrap yield it.
+void finish_as_sums(const Finish& step, const Memory& memory, Part part) {
+  const Pair& pair = step.pair;
+  const uint32_t* left = memory.data<uint32_t>(pair.lhs_buffer, pair.lhs_offset);
+  const uint32_t* right = memory.data<uint32_t>(pair.rhs_buffer, pair.rhs_offset);
+  const uint32_t* bias = memory.constant<uint32_t>(step.bias);
+  uint32_t* output = memory.data<uint32_t>(pair.output_buffer, pair.output_offset);
+  const auto weight = static_cast<uint32_t>(step.weight);
+  each_run(pair, part, [&](int64_t lhs, int64_t rhs, int64_t to, int64_t channel, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) output[to + i] = weight * left[lhs + i] + right[rhs + i];
+    if (bias == nullptr) return;
+    for (int64_t i = 0; i < count; ++i) output[to + i] += bias[channel + i];
+  });
+}
+
 void finish(const Finish& step, const Memory& memory, Part part) {
   const Pair& pair = step.pair;
   constexpr int kLast = kAxes - 1;
   const bool dense =
       pair.lhs_strides[kLast] == 1 && pair.rhs_strides[kLast] == 1 && pair.output_strides[kLast] == 1;
+  if (dense && step.rescale.kind == Rescale::kNone) return finish_as_sums(step, memory, part);
   if (!dense || step.rescale.kind != Rescale::kFloat) return reference_finish(step, memory, part);
   const int32_t* left = memory.data<int32_t>(pair.lhs_buffer, pair.lhs_offset);
   const int32_t* right = memory.data<int32_t>(pair.rhs_buffer, pair.rhs_offset);

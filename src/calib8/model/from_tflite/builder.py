@@ -142,13 +142,19 @@ class Builder:
         return next(iter(self.forms[place])) if place in self.forms else self.filed(place)
 
     def read(self, place: int, order: Order | None = None) -> ir.Value:
-        """The value of a tensor in an order; None: as it lies."""
+        """The value of a tensor in an order; None: as it lies.
+
+        Raises:
+            NoFormError: nothing computes it: the file states outputs that its operators do not have.
+        """
         if order is None:
             order = self.order(place)
         found = self.forms.get(place, {}).get(order)
         if found is None:
             if self.is_constant(place):
                 found = self.fixed(self.constant(place).transpose(order), place)
+            elif place not in self.forms:
+                raise NoFormError(f"nothing computes '{self.name(place)}'")
             else:
                 found = self._reordered(place, order)
             self.forms.setdefault(place, {})[order] = found

@@ -80,7 +80,10 @@ def float_model(graph: Graph, name: str) -> ir.Model:
             f"{count(len(problems), 'operator')} cannot be translated: {listed}",
             CURE,
         )
-    _finish(builder)
+    try:
+        _finish(builder)
+    except NoFormError as reason:
+        raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
     model = ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8")
     write_states(model, state_ports(graph))
     return model
@@ -127,7 +130,10 @@ def operators_as_onnx(
     problems = translate(builder)
     if problems:
         raise UntranslatedError(problems)
-    _finish(builder)
+    try:
+        _finish(builder)
+    except NoFormError as reason:
+        raise UntranslatedError([Problem(operators[-1], str(reason))]) from reason
     return model_bytes(ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8"))
 
 

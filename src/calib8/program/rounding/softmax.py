@@ -1,7 +1,8 @@
 """Rounding parameters of Softmax.
 
     onnx      QLinearSoftmax of ONNX Runtime: e[i] = float32(exp(s_x·(i − 255) + shift)) with
-              shift = max(0, fl(ln(fl(FLT_MAX / n))) − 5) for n classes, and floor(fl(1/s_y))
+              shift = max(0, fl(ln(fl(FLT_MAX / n))) − 5) for n classes, and floor(fl(1/s_y)); all e[i]
+              times the largest 2^-k ≤ 1 with which no product of the two leaves float32
     tflite    gemmlowp's fixed point: multiplier and shift of s_x·2^26
     single    e[i] = round(2^24 · exp(s_x·(i − 255))), 1/s_y with 16 fraction bits
 
@@ -67,7 +68,9 @@ def _float_table(x_scale: float, y_scale: float, classes: int) -> TableSoftmax:
         inverse = np.float32(1.0) / np.float32(y_scale)
     if not np.isfinite(inverse):
         raise _out_of_range(f"output scale {y_scale:.3g}")
-    return TableSoftmax(table, float(np.floor(inverse)))
+    factor = float(np.floor(inverse))
+    room = float(np.finfo(np.float32).max) / (float(table[-1]) * max(factor, 1.0))
+    return TableSoftmax(np.ldexp(table, min(0, math.frexp(room)[1] - 1)), factor)
 
 
 def _integer_table(x_scale: float, y_scale: float, classes: int) -> TableSoftmax:
