@@ -1,4 +1,4 @@
-"""Broken float .tflite files, made from valid models by changes of bytes and graphs: only errors of calib8."""
+"""Broken float .tflite files, made from valid models by changes of bytes and graphs: errors of calib8 only."""
 
 from __future__ import annotations
 
