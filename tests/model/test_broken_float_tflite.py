@@ -1,4 +1,4 @@
-"""Broken float .tflite files, made from valid models by changes of bytes and graphs: errors of calib8 only."""
+"""Broken float .tflite files, valid models of which bytes or the graph were changed: errors of calib8."""
 
 from __future__ import annotations
 
