@@ -73,10 +73,46 @@ def powers(_: Any, x: Tensor) -> Tensor:
     return y - z
 
 
+def shifted(_: Any, x: Tensor) -> Tensor:
+    y = torch.zeros_like(x)
+    y[:, :2, 1:] = x[:, :2, :-1]
+    y[:, 2:] = x[:, 2:]
+    y[..., 0] = 0.5
+    return y
+
+
+def numbers_and_ends(_: Any, x: Tensor) -> Tensor:
+    y = x * 2
+    y[:, -1] = 1
+    y[:, 0, 1:-1, 2:4] = x[:, 1, 1:-1, 2:4]
+    y[0:, 1] = x[:, 2, :1]
+    y[:] = y[:, :] + 1
+    return y
+
+
+def other_indices(_: Any, x: Tensor) -> Tensor:
+    y = x + 0.5
+    y[y > 1] = -1.0
+    y[:, ::2] = x[:, 1::2]
+    y[:, [0, 3]] = 2.0
+    return y
+
+
+def part_added_to(_: Any, x: Tensor) -> Tensor:
+    y = x.clone()
+    y[:, 1:3] += x[:, 0:2]
+    y[:, 2, 1:] *= 3
+    part = y[:, 0]
+    part -= 1
+    y[:, 0] = part
+    return y + x
+
+
 IN_PLACE = [reads_after_relu, two_names, in_a_list, on_a_view, halves, to_an_output, sizes, powers]
+ASSIGNED = [shifted, numbers_and_ends, other_indices, part_added_to]
 
 
-@pytest.mark.parametrize("function", IN_PLACE)
+@pytest.mark.parametrize("function", [*IN_PLACE, *ASSIGNED])
 @pytest.mark.parametrize("training", [False, True])
 def test_changes_in_place_keep_their_meaning(
     function: Callable[[Any, Tensor], Tensor], training: bool
@@ -120,14 +156,26 @@ def view_is_read(_: Any, x: Tensor) -> Tensor:
     return flat
 
 
-def assigned(_: Any, x: Tensor) -> Tensor:
-    x[:, 0] = 0
-    return x
+def view_of_what_is_assigned_to(_: Any, x: Tensor) -> Tensor:
+    y = x + 1
+    first = y[:, 0]
+    y[:, 0] = 0
+    return first + y[:, 1]
+
+
+def assigned_to_a_view(_: Any, x: Tensor) -> Tensor:
+    y = x + 1
+    y[:, 0][:, 1:] = 2
+    return y
 
 
 @pytest.mark.parametrize(
-    ("function", "text"), [(part_of_a_tensor, "relu_"), (view_is_read, "mul_"), (assigned, "= 0")]
-)
+    ("function", "text"),
+    [
+        (part_of_a_tensor, "relu_"), (view_is_read, "mul_"), (view_of_what_is_assigned_to, "= 0"),
+        (assigned_to_a_view, "= 2"),
+    ],
+)  # fmt: skip
 def test_changes_that_other_tensors_show_are_refused(function: Callable[..., Any], text: str) -> None:
     with pytest.raises(UnsupportedModelError) as caught:
         trace(Of(function))
@@ -144,5 +192,11 @@ def test_a_buffer_that_forward_changes_is_refused() -> None:
             self.seen.add_(1)
             return x + self.seen
 
-    with pytest.raises(UnsupportedModelError, match="buffer 'seen' is written to"):
-        trace(Counts())
+    class Keeps(Counts):
+        def forward(self, x: Tensor) -> Tensor:
+            self.seen[:] = x.mean()
+            return x + self.seen
+
+    for kind in (Counts, Keeps):
+        with pytest.raises(UnsupportedModelError, match="buffer 'seen' is written to"):
+            trace(kind())

@@ -200,8 +200,24 @@ class Responses(nn.Module):
         return self.out(x.permute(0, 3, 1, 2))
 
 
+class Shifted(nn.Module):
+    """Channels of which some come from the row above, assigned to parts of a tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.out = nn.Conv2d(3, 8, 4, 4), nn.Conv2d(8, 5, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.stem(x))
+        y = torch.zeros_like(x)
+        y[:, :4, 1:] = x[:, :4, :-1]
+        y[:, 4:] = x[:, 4:]
+        y[:, 2:6] += x[:, 1:5]
+        return self.out(y)
+
+
 @pytest.mark.parametrize("target", slow_but(["calib8"], ["calib8", "onnxruntime", "tflite"]))
-@pytest.mark.parametrize("kind", [Normed, Windows, Matrices, Responses])
+@pytest.mark.parametrize("kind", [Normed, Windows, Matrices, Responses, Shifted])
 def test_what_is_split_for_the_simulation(kind: type[nn.Module], target: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     batches = [pictures for pictures, _ in images_and_labels(3)]

@@ -11,6 +11,7 @@
     roll(x, (2, 3), (1, 2))  cat(x[:, −2:], x[:, :−2]), then the same of the other axis
     mean(x, (2, 3))        mean with the axes kept, squeeze, squeeze
     x[:, :, ::2, ::2]      x[:, :, :, ::2][:, :, ::2]
+    x[:, 1:] = y           cat(x[:, :1], y)
 
 Every tensor of the int8 graph that carries codes is a node then.
 """
@@ -26,6 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+from calib8.modules.assignments import assigned, box_of, put_together
 from calib8.modules.modes import OWNER
 
 
@@ -173,6 +175,10 @@ def before(x: torch.Tensor, shift: int, axis: int) -> torch.Tensor:
     return x.narrow(axis, 0, x.shape[axis] - shift % x.shape[axis])
 
 
+def _assigned(add: _Adder, x: Any, settings: Any) -> _Last:
+    return put_together(add, x, *settings)
+
+
 def _mean(add: _Adder, x: Any, axes: Any) -> _Last:
     x = add(torch.mean, x, axes, True)
     for axis in axes[:-1]:
@@ -219,9 +225,8 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
             return None
         write, argument, default = _FUNCTIONS[_MODULES[type(module)]]
         return write, getattr(module, argument) if argument else default
-    if node.target is operator.getitem:
-        steps = _one_axis_each(node.args[1])
-        return (_picked, steps) if len(steps) > 1 else None
+    if node.target is operator.getitem or node.target is assigned:
+        return _part_rule(node)
     if node.target is F.scaled_dot_product_attention:
         others = _plain_attention(node)
         return None if others is None else (_attention, others)
@@ -247,6 +252,15 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
     write, argument, default = _FUNCTIONS[name]
     given = node.args[1] if name == "glu" and len(node.args) > 1 else node.kwargs.get(argument, default)
     return write, given
+
+
+def _part_rule(node: fx.Node) -> tuple[_Rule, Any] | None:
+    """How a part of a tensor is taken, or assigned to."""
+    if node.target is assigned:
+        box = box_of(node.args[1])
+        return None if box is None else (_assigned, (box, node.args[2]))
+    steps = _one_axis_each(node.args[1])
+    return (_picked, steps) if len(steps) > 1 else None
 
 
 def _plain_attention(node: fx.Node) -> tuple[Any, ...] | None:

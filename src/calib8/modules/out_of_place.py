@@ -2,6 +2,7 @@
 
     relu_(x); y = x + 1           relu_ = relu(x); y = relu_ + 1
     x += z; return x              iadd = x + z; return iadd
+    x[:, 1:] = y; return x        setitem = assigned(x, (:, 1:), y); return setitem
     x[:, 1].mul_(2); return x     refused: what is written to is part of another tensor that is read again
 
 Nodes keep their names.
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from calib8.errors import UnsupportedModelError
+from calib8.modules.assignments import assigned
 from calib8.modules.modes import OWNER, SOURCE
 from calib8.modules.untraceable import code_at
 
@@ -127,6 +129,8 @@ def _first(node: fx.Node) -> Any:
 
 def _is_in_place_function(node: fx.Node) -> bool:
     name = getattr(node.target, "__name__", "")
+    if node.target is operator.setitem:
+        return True
     if getattr(node.target, "__module__", "") == "_operator":
         return _operator_twin(name) is not None
     if name.endswith("_") and not name.endswith("__"):
@@ -206,6 +210,9 @@ def _rename_method(node: fx.Node) -> None:
 
 def _rename_function(node: fx.Node) -> None:
     name = getattr(node.target, "__name__", "")
+    if node.target is operator.setitem:
+        node.target = assigned
+        return
     if _argument(node, "inplace") is True:
         parameters = list(inspect.signature(node.target).parameters)  # type: ignore[arg-type]
         index = parameters.index("inplace")
@@ -243,8 +250,17 @@ def _refuse_far_reaching(traced: fx.GraphModule, node: fx.Node, target: fx.Node)
             raise _refused(traced, node, f"the parameter or buffer '{alias.target}' is written to")
         if alias is target or order[alias] >= order[node]:
             continue
-        if any(order[user] > order[node] and not is_size(user) for user in alias.users):
+        last = min(
+            (order[user] for user in node.users if _puts_back(user, alias, target)), default=len(order)
+        )
+        if any(order[node] < order[user] < last and not is_size(user) for user in alias.users):
             raise _refused(traced, node, f"'{alias.name}', which is read again, has the same memory")
+
+
+def _puts_back(user: fx.Node, whole: fx.Node, part: fx.Node) -> bool:
+    """The end of ``x[index] += y``: the part that was changed is assigned to where it was taken from."""
+    index = part.args[1] if part.target is operator.getitem else None
+    return user.target is operator.setitem and user.args[0] is whole and user.args[1] == index
 
 
 def _aliases(traced: fx.GraphModule, start: fx.Node) -> set[fx.Node]:

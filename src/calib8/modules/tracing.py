@@ -256,6 +256,9 @@ class _TracedValue(fx.Proxy):
         count = self.tracer.length(self.node)
         return super().__len__() if count is None else count
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.tracer.create_proxy("call_function", operator.setitem, (self, index, value), {})
+
     def __index__(self) -> int:
         return operator.index(self._number())
 
