@@ -91,3 +91,38 @@ def test_graphs_that_do_not_choose_alike() -> None:
     plain = load_model(onnx_model("float[1,64,8] x", "float[1,64,8] y", "y = Relu(x)"))
     assert with_one_choice(plain, plain, sample()) is None
     assert with_one_choice(choosing(), plain, sample()) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "constants"),
+    [
+        (CHOOSES.replace("TopK<axis = 1>", "TopK<axis = 1, largest = 0>"), {}),
+        (CHOOSES, {"count": np.array([19]), "sizes": np.array([1, 19, 8])}),
+    ],
+)
+def test_other_settings_of_a_choice_are_no_rounding(body: str, constants: dict[str, Array]) -> None:
+    second = onnx_model(
+        "float[1,64,8] x", "float[1,n,3] y, float[1,n] best", body, {**CONSTANTS, **constants}
+    )
+    assert with_one_choice(choosing(), load_model(second), sample()) is None
+
+
+BOXES = """
+corners = Mul(x, factor)
+picked = NonMaxSuppression(corners, scores, most, overlap)
+y = Mul(corners, one)
+"""
+
+
+def test_boxes_are_compared_as_scores_are() -> None:
+    fixed: dict[str, Array] = {"one": np.float32(1.0), "most": np.array([3]), "overlap": np.float32([0.5])}
+    fixed["scores"] = np.abs(normal(1, 1, 8))
+
+    def boxes(factor: list[float]) -> ir.Model:
+        constants = {**fixed, "factor": np.float32(factor)}
+        proto = onnx_model("float[1,8,4] x", "int64[n,3] picked, float[1,8,4] y", BOXES, constants)
+        return load_model(proto)
+
+    feeds = {"x": normal(1, 8, 4)}
+    told = with_one_choice(boxes([1, 1, 1, 1]), boxes([9, 1, -3, 1]), feeds)
+    assert told is not None and differences(*told)[1] > 1

@@ -34,6 +34,9 @@ SAME_VALUES: Final = KEEPING | RESHAPING | PERMUTING | REPEATING
 ARRANGING_OPS: Final = RESHAPING | PERMUTING | CUTTING | _moving("joined")
 """Ops that put values elsewhere, each at most once: floats cost them little more than codes."""
 
+CHOICES: Final = _family("selection") - {"Where"} | {"NonMaxSuppression"}
+"""Ops that choose among scores: where two are almost equal, the last bits decide."""
+
 MOVES: Final = frozenset(name for name, op in TABLE.items() if op.moves) - KEEPING
 """Ops whose result holds nothing but values of their data, a number that a Pad brings in apart: a quantizer
 may change places with them."""

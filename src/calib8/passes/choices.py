@@ -7,37 +7,42 @@ then, and the scores that it would have chosen by, tell whether it computes the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.model.graph import constant
 from calib8.model.runtime import Arrays, as_written, open_session
 from calib8.model.taps import tapped_model
-
-CHOICES: Final = frozenset({"TopK", "ArgMax", "ArgMin", "NonMaxSuppression"})
+from calib8.ops.groups import CHOICES
 
 Outputs = Sequence[npt.NDArray[Any]]
 
 
 def with_one_choice(first: ir.Model, second: ir.Model, sample: Arrays) -> tuple[Outputs, Outputs] | None:
-    """Scores and outputs of both where the second chooses as the first does; None where they do not choose.
+    """What both choose by, and their outputs, where the second chooses as the first does.
 
     Args:
-        first, second: graphs of the same inputs and outputs; not changed.
+        first, second: graphs of the same inputs and outputs, with inferred types; not changed.
         sample: one array per input, by name.
+
+    Returns:
+        None where they do not choose, or not alike: other nodes, settings, constants or numbers of places.
     """
     ours, theirs = _choices(first), _choices(second)
     if not ours or ours.keys() != theirs.keys():
         return None
+    if not all(_alike(node, theirs[name]) for name, node in ours.items()):
+        return None
     chosen = [value.name or "" for node in ours.values() for value in node.outputs]
-    own = [value.name or "" for value in first.graph.outputs]
-    compared = [name for name in own if name not in chosen]
-    scores, others = ([_scores(nodes[name]) for name in ours] for nodes in (ours, theirs))
-    named = {value.name for node in second.graph for value in node.outputs}
-    if not named.issuperset((*others, *compared)):
+    compared = [value.name or "" for value in first.graph.outputs if value.name not in chosen]
+    scores, others = ([score for name in ours for score in _scores(nodes[name])] for nodes in (ours, theirs))
+    names = (scores, first), (others, second)
+    if len(scores) != len(others) or not all(_computes(model, (*own, *compared)) for own, model in names):
         return None
     asked = [*chosen, *scores, *compared]
     results = open_session(tapped_model(first, asked), configure=as_written).run(sample)
@@ -48,15 +53,33 @@ def with_one_choice(first: ir.Model, second: ir.Model, sample: Arrays) -> tuple[
     return results[len(chosen) :], actual
 
 
+def _computes(model: ir.Model, names: Iterable[str]) -> bool:
+    return {value.name for node in model.graph for value in node.outputs}.issuperset(names)
+
+
 def _choices(model: ir.Model) -> dict[str, ir.Node]:
     """Name of its first output → node."""
     return {node.outputs[0].name or "": node for node in model.graph if node.op_type in CHOICES}
 
 
-def _scores(node: ir.Node) -> str:
-    """What a node chooses by: its last computed input with axes of values."""
-    value = node.inputs[1 if node.op_type == "NonMaxSuppression" else 0]
-    return "" if value is None else value.name or ""
+def _alike(first: ir.Node, second: ir.Node) -> bool:
+    """Of one kind, with the same settings and constants."""
+    settings = [{name: one.value for name, one in node.attributes.items()} for node in (first, second)]
+    fixed = [[constant(value) for value in node.inputs] for node in (first, second)]
+    return (
+        first.op_type == second.op_type
+        and settings[0] == settings[1]
+        and len(fixed[0]) == len(fixed[1])
+        and all(
+            (one is None) == (other is None) and (one is None or np.array_equal(one, other))
+            for one, other in zip(*fixed, strict=True)
+        )
+    )
+
+
+def _scores(node: ir.Node) -> list[str]:
+    """What a node chooses by: all that is computed of its inputs."""
+    return [value.name or "" for value in node.inputs if value is not None and constant(value) is None]
 
 
 def _feed(model: ir.Model, names: set[str]) -> None:

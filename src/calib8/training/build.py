@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import fx
 
+from calib8.modules.out_of_place import is_size
 from calib8.training.fake_quantizer import FakeQuantizer, coded_constant, coded_with
 from calib8.training.layers import SimulatedLayer
 from calib8.training.norms import FunctionalNorm, mean_path, named_arguments
@@ -34,6 +35,19 @@ def build(traced: fx.GraphModule, simulation: Simulation) -> fx.Graph:
         builder.replace_layer(layer)
     graph.lint()
     return graph
+
+
+def _is_fixed(node: fx.Node) -> bool:
+    """Whether a tensor is computed from parameters, buffers and sizes alone."""
+    waiting, seen = [node], {node}
+    while waiting:
+        one = waiting.pop()
+        if one.op == "placeholder":
+            return False
+        new = [source for source in one.all_input_nodes if source not in seen and not is_size(source)]
+        waiting += new
+        seen.update(new)
+    return True
 
 
 class _Builder:
@@ -76,10 +90,13 @@ class _Builder:
                 node.replace_input_with(source, coded)
 
     def code_constants(self, name: str) -> None:
-        """Parameters and buffers that an operation reads beside activations get codes of their own range."""
+        """What an operation reads beside activations, of parameters alone, gets codes of its own range."""
         node, readers = self.nodes[name], self.simulation.plan.readers
+        fixed = [one for one in node.all_input_nodes if not is_size(one) and _is_fixed(one)]
+        if len(fixed) == sum(not is_size(one) for one in node.all_input_nodes):
+            return  # a constant itself, as a row of a table
         with self.graph.inserting_before(node):
-            for constant in [one for one in node.all_input_nodes if one.op == "get_attr"]:
+            for constant in fixed:
                 known = name if name in readers else next(iter(readers))  # any tells whether to round
                 quantizer = self.graph.get_attr(self.quantizer_path(known))
                 coded = self.graph.call_function(coded_constant, (constant, quantizer))

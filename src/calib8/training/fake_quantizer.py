@@ -99,11 +99,11 @@ def coded_constant(constant: Tensor, quantizer: FakeQuantizer) -> Tensor:
     """A constant operand, rounded to codes of its own range in the type of the activations.
 
     Args:
-        constant: any shape.
+        constant: any shape; numbers of another type than float, such as places in a table, stay as they are.
         quantizer: of the same network; until it is active the constant passes as it is.
     """
     spec = quantizer.spec
-    if not quantizer.active:
+    if not quantizer.active or not constant.is_floating_point():
         return constant
     low, high = torch.aminmax(constant.detach())
     scale, zero_point = activation_qparams(low, high, spec.qmin, spec.qmax, spec.symmetric)
