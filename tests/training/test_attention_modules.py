@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import onnx_ir as ir
@@ -73,8 +74,7 @@ def test_it_is_layers_and_computes_the_same(way: str, settings: dict[str, Any], 
 
 @pytest.mark.parametrize(
     ("way", "settings"),
-    [("weights", {}), ("itself", {"dropout": 0.1}), ("itself", {"add_bias_kv": True}),
-        ("itself", {"add_zero_attn": True})],
+    [("weights", {}), ("itself", {"add_bias_kv": True}), ("itself", {"add_zero_attn": True})],
 )  # fmt: skip
 def test_it_stays_a_module_where_it_does_more(way: str, settings: dict[str, Any]) -> None:
     module = Attention(way, batch_first=True, **settings).eval()
@@ -82,6 +82,73 @@ def test_it_stays_a_module_where_it_does_more(way: str, settings: dict[str, Any]
     assert any(node.op == "call_module" for node in traced.graph.nodes)
     x = torch.randn(2, ROWS, 16)
     torch.testing.assert_close(traced(x), module(x))
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_rows_of_a_single_sample(batch_first: bool) -> None:
+    module = Attention("numbers", batch_first=batch_first).eval()
+    x = torch.randn(ROWS, 16)
+    torch.testing.assert_close(trace(module)(x), module(x))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bool])
+def test_a_mask_for_every_head(kind: torch.dtype) -> None:
+    module = Attention("numbers", batch_first=True).eval()
+    far = torch.rand(8, ROWS, ROWS) > 0.6
+    far.diagonal(dim1=1, dim2=2).fill_(False)
+    module.mask = far if kind == torch.bool else torch.randn(8, ROWS, ROWS)
+    x = torch.randn(2, ROWS, 16)
+    torch.testing.assert_close(trace(module)(x), module(x))
+
+
+def test_weights_are_dropped_in_training_alone() -> None:
+    module = Attention("itself", batch_first=True, dropout=0.5)
+    traced, x = trace(module), torch.randn(2, ROWS, 16)
+    assert all(node.op != "call_module" for node in traced.graph.nodes)
+    traced.eval(), module.eval()
+    torch.testing.assert_close(traced(x), module(x))
+    traced.train(), module.train()
+    mean = torch.stack([traced(x) for _ in range(800)]).mean(0)
+    torch.testing.assert_close(mean, module.eval()(x), rtol=0.0, atol=0.1)
+    assert not torch.equal(traced.train()(x), traced(x))
+
+
+LAYER: dict[str, Any] = {"d_model": 16, "nhead": 4, "dim_feedforward": 32, "batch_first": True}
+TRANSFORMERS: dict[str, Callable[[], nn.Module]] = {
+    "encoder layer": lambda: nn.TransformerEncoderLayer(**LAYER),
+    "encoder, norms first": lambda: nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(**LAYER, activation="gelu", norm_first=True), 2, enable_nested_tensor=False
+    ),
+    "decoder layer": lambda: nn.TransformerDecoderLayer(**LAYER, dropout=0.0),
+    "decoder": lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(**LAYER), 2),
+    "both": lambda: nn.Transformer(16, 4, 1, 1, 32, 0.0, batch_first=True),
+}
+
+
+class Around(nn.Module):
+    """A transformer of torch between two layers."""
+
+    def __init__(self, body: nn.Module, two: bool) -> None:
+        super().__init__()
+        self.first, self.body, self.last, self.two = nn.Linear(16, 16), body, nn.Linear(16, 5), two
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        return self.last(self.body(x, x * 0.5) if self.two else self.body(x))  # type: ignore[no-any-return]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("kind", TRANSFORMERS)
+def test_transformers_of_torch(kind: str) -> None:
+    torch.manual_seed(2)
+    module, x = Around(TRANSFORMERS[kind](), not kind.startswith("encoder")), torch.randn(2, ROWS, 16)
+    torch.testing.assert_close(trace(module.eval(), example=(x,))(x), module(x))
+    model = training.prepare(module, x, "calib8").train()
+    for _ in range(3):
+        model(torch.randn(2, ROWS, 16))
+    training.freeze(model)
+    found = training.agreement(model, training.convert(model), x)
+    assert found.largest <= 1 and found.equal > 0.99 and len(found.steps) >= 12
 
 
 class Encoder(nn.Module):

@@ -4,7 +4,7 @@
     result    linear(heads joined again of attention(q, k, v, mask), W_o, b_o)
 
 Its weights are layers then, and every tensor between them is a node. It stays a module where it yields what
-every head looked at, drops some of it in training, or has keys of its own.
+every head looked at, leaves out keys by sample, or has keys of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+from calib8.modules.decompose import attention
 from calib8.modules.modes import OWNER
 
 _Add = Callable[..., fx.Node]
@@ -52,7 +53,7 @@ def _is_plain(module: nn.MultiheadAttention, node: fx.Node) -> bool:
     given = dict(zip(_ARGUMENTS, node.args, strict=False)) | node.kwargs
     hooks = module._forward_hooks or module._forward_pre_hooks
     own = module.bias_k is not None or module.add_zero_attn
-    if hooks or own or module.dropout or given.get("key_padding_mask") is not None:
+    if hooks or own or given.get("key_padding_mask") is not None:
         return False
     taken = [user for user in node.users if user.users]  # (x, _) takes two results and uses one
     return bool(taken) and all(user.target is operator.getitem and user.args[1] == 0 for user in taken)
@@ -74,11 +75,13 @@ def _spell_out(graph: fx.Graph, node: fx.Node, module: nn.MultiheadAttention) ->
         inputs = [given[name] for name in _ARGUMENTS[:3]]
         query, key, value = (_heads(add, one, module) for one in _projected(graph, add, inputs, path, module))
         mask = given.get("attn_mask")
-        mask = None if mask is None else add(addends, mask)
-        result = add(F.scaled_dot_product_attention, query, key, value, mask)
-        joined = add(torch.flatten, add(torch.transpose, result, -3, -2), -2)
+        mask = None if mask is None else add(addends, mask, query)
+        follows = graph.create_node("get_attr", f"{path}.training") if module.dropout else None
+        dropout = None if follows is None else (module.dropout, follows)
+        function, arguments = attention(add, query, (key, value, mask, None), dropout)
+        joined = add(torch.flatten, add(torch.transpose, add(function, *arguments), -3, -2), -2)
         if not module.batch_first:
-            joined = add(torch.transpose, joined, 0, 1)
+            joined = add(samples_first, joined)
         weight, bias = _parameter(graph, f"{path}.out_proj.weight"), None
         if module.out_proj.bias is not None:
             bias = _parameter(graph, f"{path}.out_proj.bias")
@@ -98,7 +101,7 @@ def _projected(
     """Query, key and value behind their layers, [N, L, E]."""
     alone = len(set(inputs)) == 1 and module._qkv_same_embed_dim
     if not module.batch_first:
-        turned = {one: add(torch.transpose, one, 0, 1) for one in dict.fromkeys(inputs)}
+        turned = {one: add(samples_first, one) for one in dict.fromkeys(inputs)}
         inputs = [turned[one] for one in inputs]
     bias = None if module.in_proj_bias is None else _parameter(graph, f"{path}.in_proj_bias")
     if alone:
@@ -127,8 +130,20 @@ def _heads(add: _Add, rows: fx.Node, module: nn.MultiheadAttention) -> fx.Node:
     return add(torch.transpose, add(torch.unflatten, rows, -1, (module.num_heads, module.head_dim)), -3, -2)
 
 
-def addends(mask: torch.Tensor) -> torch.Tensor:
-    """A mask as numbers to add to scores: where one of truth values says True, nothing is looked at."""
-    if mask.dtype != torch.bool:
-        return mask
-    return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, float("-inf"))
+def samples_first(rows: torch.Tensor) -> torch.Tensor:
+    """[L, N, E] ⇄ [N, L, E]; rows of a single sample, [L, E], as they are."""
+    return rows.transpose(0, 1) if rows.dim() == 3 else rows
+
+
+def addends(mask: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+    """A mask as numbers to add to scores: where one of truth values says True, nothing is looked at.
+
+    Args:
+        mask: [L, S], or [N · H, L, S].
+        heads: queries, [N, H, L, D] or [H, L, D].
+    """
+    by_sample = mask.dim() == 3 and heads.dim() == 4
+    split = torch.unflatten(mask, 0, (-1, heads.shape[1])) if by_sample else mask
+    if split.dtype != torch.bool:
+        return split
+    return torch.zeros(split.shape, device=mask.device).masked_fill(split, float("-inf"))

@@ -109,12 +109,29 @@ def _glu(add: _Adder, x: Any, axis: Any) -> _Last:
 
 
 def _attention(add: _Adder, query: Any, settings: Any) -> _Last:
+    return attention(add, query, settings)
+
+
+def attention(
+    add: Callable[..., fx.Node], query: Any, settings: tuple[Any, ...], dropout: tuple[Any, ...] | None = None
+) -> _Last:
+    """``softmax(q · s @ kᵀ + m) @ v``, with nodes for all but the last step.
+
+    Args:
+        add: makes a node of a function and its arguments.
+        query: heads, [N, H, L, D].
+        settings: key, value, mask and scale; None: no mask, the usual scale.
+        dropout: of the weights: probability, and whether it is in force.
+    """
     key, value, mask, scale = settings
     factor = add(inverse_root_of_length, query) if scale is None else scale
     scores = add(torch.matmul, add(operator.mul, query, factor), add(torch.transpose, key, -2, -1))
     if mask is not None:
         scores = add(masked, scores, mask)
-    return torch.matmul, (add(F.softmax, scores, -1), value)
+    weights = add(F.softmax, scores, -1)
+    if dropout is not None:
+        weights = add(F.dropout, weights, *dropout)
+    return torch.matmul, (weights, value)
 
 
 def inverse_root_of_length(rows: torch.Tensor) -> float:

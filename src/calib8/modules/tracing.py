@@ -176,7 +176,7 @@ def _traced(module: nn.Module, inputs: _Inputs, *, training: bool, whole: Collec
     """One run over the module's code in one mode; what failed is in the tracer."""
     tracer = _Tracer(module, inputs, whole)
     before = set(module.__dict__)
-    with in_mode(module, training=training), torch.random.fork_rng(devices=[]), _any_autocast():
+    with in_mode(module, training=training), torch.random.fork_rng(devices=[]), _one_way():
         state = torch.get_rng_state()
         try:
             tracer.graph = tracer.trace(module)
@@ -196,14 +196,16 @@ class _Autocast(torch.autocast):
 
 
 @contextmanager
-def _any_autocast() -> Iterator[None]:
-    """``torch.autocast(x.device.type)`` can be traced."""
-    own = torch.autocast
+def _one_way() -> Iterator[None]:
+    """``torch.autocast(x.device.type)`` can be traced; transformers of torch go one way in both modes."""
+    own, fast = torch.autocast, torch.backends.mha.get_fastpath_enabled()
     torch.autocast = _Autocast  # type: ignore[misc]
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
         yield
     finally:
         torch.autocast = own  # type: ignore[misc]
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
 def input_names(module: nn.Module, count: int | None) -> list[str]:
@@ -245,6 +247,13 @@ def _keep_whole(traced: fx.GraphModule, module: nn.Module) -> None:
     for name, part in module._modules.items():
         traced.add_module(name, part)
     traced.training = module.training
+
+
+_OF_PARTS: Final = (
+    nn.Sequential, nn.Transformer, nn.TransformerEncoder, nn.TransformerDecoder, nn.TransformerEncoderLayer,
+    nn.TransformerDecoderLayer,
+)  # fmt: skip
+"""Modules of torch whose parts are nodes."""
 
 
 class _TracedValue(fx.Proxy):
@@ -359,7 +368,7 @@ class _Tracer(fx.Tracer):
         if module_qualified_name in self.whole:
             return True
         home = getattr(m.forward, "__module__", "")
-        return home.startswith(("torch.nn", "torch.ao.nn")) and not isinstance(m, nn.Sequential)
+        return home.startswith(("torch.nn", "torch.ao.nn")) and not isinstance(m, _OF_PARTS)
 
     def call_module(
         self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

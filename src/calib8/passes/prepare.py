@@ -40,6 +40,7 @@ from calib8.passes.plain_einsum import late_einsum, plain_einsum
 from calib8.passes.plain_pads import plain_pads
 from calib8.passes.plain_scatter import plain_scatter
 from calib8.passes.plain_sizes import plain_sizes
+from calib8.passes.plain_softplus import plain_softplus
 from calib8.passes.rewrite_leftovers import (
     batch_norm_to_conv,
     divide_to_multiply,
@@ -61,6 +62,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     plain_sizes,
     late_einsum,
     plain_scatter,
+    plain_softplus,
     remove_no_ops,
     fuse_cells,
     fold_pads,

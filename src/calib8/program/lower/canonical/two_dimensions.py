@@ -5,15 +5,17 @@ Conv(x [N,C,L], W [O,C,k]) → Squeeze(Conv(Unsqueeze(x) [N,C,1,L], W [O,C,1,k])
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import Names, ints_attribute, rank, sole_consumer
+from calib8.model.graph import Names, constant, ints_attribute, rank, sole_consumer
 from calib8.ops.groups import CLAMPS, POOL_OPS, REDUCTIONS
-from calib8.ops.questions import is_convolution
+from calib8.ops.questions import is_convolution, is_standard
+from calib8.program.expressions import NARY_FUNCTIONS, UNARY_FUNCTIONS
 from calib8.program.lower.canonical.codings import constant_codes
 from calib8.program.lower.canonical.edits import (
     dequantized_constant,
@@ -33,8 +35,8 @@ WIDER: Final[dict[str, int]] = {"kernel_shape": 1, "strides": 1, "dilations": 1,
 def rewrite(model: ir.Model) -> int:
     """Layers with coded weights and pools on values of three axes work on four.
 
-    The Squeeze stands behind a Relu or Clip that alone reads the result, so that a quantizer finds the
-    activation right behind the layer.
+    The Squeeze stands behind the function that alone reads the result (Relu, x · sigmoid(x), PRelu …): the
+    layer finds it right behind itself.
 
     Returns:
         Nodes rewritten.
@@ -101,11 +103,8 @@ def _widened(value: ir.Value) -> ir.Shape | None:
 
 
 def _squeeze(names: Names, node: ir.Node) -> None:
-    """The value that others read keeps its name; those up to the activation get ``/wide`` added."""
-    result = node.outputs[0]
-    wide = [result]
-    while (reader := sole_consumer(wide[-1])) is not None and _is_activation(reader, wide[-1]):
-        wide.append(reader.outputs[0])
+    """The value that others read keeps its name; those up to it get ``/wide`` added."""
+    wide = _function_behind(node.outputs[0])
     last = wide[-1]
     axes = names.constant(f"{node.name}/axes", np.array([NEW_AXIS], np.int64))
     squeeze = new_node(
@@ -122,8 +121,51 @@ def _squeeze(names: Names, node: ir.Node) -> None:
     last.name, narrow.name = narrow.name, last.name
     for value in wide:
         value.shape = _widened(value)
+    for value in wide[1:]:
+        _widen_constants(names, value)
     insert_behind(names.graph, last, [squeeze])
 
 
-def _is_activation(node: ir.Node, value: ir.Value) -> bool:
-    return node.op_type in CLAMPS and node.inputs[0] is value
+def _function_behind(result: ir.Value) -> list[ir.Value]:
+    """The result of a layer, and all values of the function of it that ends in the last one."""
+    found, grows = [result], True
+    while grows:
+        readers = {use.node for value in found for use in value.uses()}
+        new = [node.outputs[0] for node in readers if node.outputs[0] not in found and _goes_on(node, found)]
+        found += new
+        grows = bool(new)
+    ends = [value for value in found if value.is_graph_output() or not _read_inside(value, found)]
+    if len(ends) == 1:
+        return (
+            [result, *(value for value in found[1:] if value is not ends[0]), *ends] if found[1:] else found
+        )
+    chain = [result]
+    while (reader := sole_consumer(chain[-1])) is not None and reader.op_type in CLAMPS:
+        if reader.inputs[0] is not chain[-1]:
+            break
+        chain.append(reader.outputs[0])
+    return chain
+
+
+def _goes_on(node: ir.Node, values: Collection[ir.Value]) -> bool:
+    """Whether a node is a function of these values and constants, of their sizes."""
+    known = node.op_type in UNARY_FUNCTIONS or node.op_type in NARY_FUNCTIONS or node.op_type in CLAMPS
+    if not known or not is_standard(node) or len(node.outputs) != 1 or rank(node.outputs[0]) != 3:
+        return False
+    given = [value for value in node.inputs if value is not None]
+    return all(value in values or constant(value) is not None for value in given)
+
+
+def _read_inside(value: ir.Value, values: Collection[ir.Value]) -> bool:
+    uses = list(value.uses())
+    return bool(uses) and all(use.node.outputs and use.node.outputs[0] in values for use in uses)
+
+
+def _widen_constants(names: Names, value: ir.Value) -> None:
+    """What a node reads beside values: [C, 1] → [C, 1, 1]."""
+    node = value.producer()
+    for index, read in enumerate(() if node is None else node.inputs):
+        array = constant(read)
+        if node is not None and read is not None and array is not None and array.ndim > 1:
+            wider = np.expand_dims(array, array.ndim - 1)
+            node.replace_input_with(index, names.constant(f"{read.name}/wide", wider))
