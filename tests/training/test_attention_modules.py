@@ -211,3 +211,57 @@ def test_a_functional_layer_with_a_bias_of_zeros() -> None:
     training.freeze(model)
     found = training.agreement(model, training.convert(model), x)
     assert found.largest <= 1 and found.equal > 0.99
+
+
+class Causal(nn.Module):
+    """Attention in which no place sees those behind it, written in the ways that networks write it."""
+
+    keep: Tensor
+    far: Tensor
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.i, self.way, self.o = nn.Linear(16, 48), way, nn.Linear(16, 5)
+        self.a = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.register_buffer("keep", torch.tril(torch.ones(ROWS, ROWS, dtype=torch.bool)))
+        self.register_buffer("far", torch.zeros(ROWS, ROWS).masked_fill(~self.keep, -torch.inf))
+
+    def forward(self, x: Tensor) -> Tensor:
+        query, key, value = (
+            part.unflatten(-1, (4, 4)).transpose(1, 2) for part in (self.i(x) * 3).chunk(3, -1)
+        )
+        if self.way == "function":
+            y = F.scaled_dot_product_attention(query, key, value, attn_mask=self.keep)
+        elif self.way == "numbers":
+            y = F.scaled_dot_product_attention(query, key, value, attn_mask=self.far.clamp(min=-1e9))
+        else:
+            scores = (query @ key.transpose(-1, -2)) * 0.5
+            y = scores.masked_fill(~self.keep, -torch.inf).softmax(-1) @ value
+        y = y.transpose(1, 2).flatten(2)
+        return self.o(self.a(y, y, y, attn_mask=self.far)[0] if self.way == "function" else y)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("way", ["function", "numbers", "by hand"])
+def test_masks_of_infinity_leave_the_codes_to_the_scores(way: str) -> None:
+    torch.manual_seed(3)
+    module, batches = Causal(way).eval(), [torch.randn(2, ROWS, 16) for _ in range(8)]
+    model = training.prepare(module, batches[0], "calib8").train()
+    for batch in batches:
+        model(batch)
+    training.freeze(model)
+    result = training.convert(model)
+    found = training.agreement(model, result, batches[0])
+    assert found.largest <= 1 and found.equal > 0.99
+    made = calib8.quantize(
+        module,
+        [batch.numpy() for batch in batches],
+        target="calib8",
+        effort="fast",
+        example_inputs=batches[0],
+    )
+    for one in (result, made):
+        session = calib8.InferenceSession(ir.to_proto(one.model))
+        [given] = session.run(None, {session.inputs[0].name: batches[0].numpy()})
+        wanted = module(batches[0]).detach().numpy()
+        noise = ((given - wanted) ** 2).mean() / (wanted**2).mean()
+        assert noise < 10**-2.3, way

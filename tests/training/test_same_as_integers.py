@@ -200,6 +200,18 @@ class Responses(nn.Module):
         return self.out(x.permute(0, 3, 1, 2))
 
 
+class Scaled(nn.Module):
+    """Factors above 1 behind a layer of tokens, which its weights take in behind its bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.out, self.one = nn.Conv2d(3, 8, 4, 4), nn.Linear(6, 5), nn.Linear(8, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.stem(x).flatten(2).transpose(1, 2)
+        return self.out(torch.relu(self.one(rows) * 2.5))
+
+
 class Shifted(nn.Module):
     """Channels of which some come from the row above, assigned to parts of a tensor."""
 
@@ -217,7 +229,7 @@ class Shifted(nn.Module):
 
 
 @pytest.mark.parametrize("target", slow_but(["calib8"], ["calib8", "onnxruntime", "tflite"]))
-@pytest.mark.parametrize("kind", [Normed, Windows, Matrices, Responses, Shifted])
+@pytest.mark.parametrize("kind", [Normed, Windows, Matrices, Responses, Scaled, Shifted])
 def test_what_is_split_for_the_simulation(kind: type[nn.Module], target: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     batches = [pictures for pictures, _ in images_and_labels(3)]

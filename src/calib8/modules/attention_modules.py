@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-from calib8.modules.decompose import attention
+from calib8.modules.decompose import FAR_BELOW, attention
 from calib8.modules.modes import OWNER
 
 _Add = Callable[..., fx.Node]
@@ -49,6 +49,32 @@ def spell_out_attention(traced: fx.GraphModule) -> int:
     return count
 
 
+def fill_finitely(traced: fx.GraphModule) -> int:
+    """``x.masked_fill(m, −∞)`` before a softmax fills in −10⁴, which codes can hold.
+
+    Args:
+        traced: changed.
+
+    Returns:
+        Number of nodes that were changed.
+    """
+    count = 0
+    for node in traced.graph.nodes:
+        if node.target not in ("masked_fill", torch.masked_fill) or len(node.args) != 3 or not node.users:
+            continue
+        value, taken = node.args[2], all(_is_softmax(traced, user) for user in node.users)
+        if isinstance(value, float | int) and value < FAR_BELOW and taken:
+            node.update_arg(2, FAR_BELOW)
+            count += 1
+    return count
+
+
+def _is_softmax(traced: fx.GraphModule, node: fx.Node) -> bool:
+    if node.op == "call_module":
+        return isinstance(traced.get_submodule(str(node.target)), nn.Softmax)
+    return node.target in ("softmax", torch.softmax, F.softmax)
+
+
 def _is_plain(module: nn.MultiheadAttention, node: fx.Node) -> bool:
     given = dict(zip(_ARGUMENTS, node.args, strict=False)) | node.kwargs
     hooks = module._forward_hooks or module._forward_pre_hooks
@@ -75,7 +101,7 @@ def _spell_out(graph: fx.Graph, node: fx.Node, module: nn.MultiheadAttention) ->
         inputs = [given[name] for name in _ARGUMENTS[:3]]
         query, key, value = (_heads(add, one, module) for one in _projected(graph, add, inputs, path, module))
         mask = given.get("attn_mask")
-        mask = None if mask is None else add(addends, mask, query)
+        mask = None if mask is None else add(addends, mask, module.num_heads, add(getattr, query, "ndim"))
         follows = graph.create_node("get_attr", f"{path}.training") if module.dropout else None
         dropout = None if follows is None else (module.dropout, follows)
         function, arguments = attention(add, query, (key, value, mask, None), dropout)
@@ -135,15 +161,15 @@ def samples_first(rows: torch.Tensor) -> torch.Tensor:
     return rows.transpose(0, 1) if rows.dim() == 3 else rows
 
 
-def addends(mask: torch.Tensor, heads: torch.Tensor) -> torch.Tensor:
+def addends(mask: torch.Tensor, heads: int, axes: int) -> torch.Tensor:
     """A mask as numbers to add to scores: where one of truth values says True, nothing is looked at.
 
     Args:
         mask: [L, S], or [N · H, L, S].
-        heads: queries, [N, H, L, D] or [H, L, D].
+        heads: H.
+        axes: of the scores: 4, or 3 for a single sample.
     """
-    by_sample = mask.dim() == 3 and heads.dim() == 4
-    split = torch.unflatten(mask, 0, (-1, heads.shape[1])) if by_sample else mask
+    split = torch.unflatten(mask, 0, (-1, heads)) if mask.dim() == 3 and axes == 4 else mask
     if split.dtype != torch.bool:
         return split
-    return torch.zeros(split.shape, device=mask.device).masked_fill(split, float("-inf"))
+    return torch.zeros(split.shape, device=mask.device).masked_fill(split, FAR_BELOW)

@@ -30,6 +30,8 @@ from torch import fx, nn
 from calib8.modules.assignments import assigned, box_of, put_together
 from calib8.modules.modes import OWNER
 
+FAR_BELOW: Final = -1e4
+
 
 def decompose(traced: fx.GraphModule) -> int:
     """Rewrites calls of these functions and modules; the last new node keeps the name.
@@ -127,7 +129,7 @@ def attention(
     factor = add(inverse_root_of_length, query) if scale is None else scale
     scores = add(torch.matmul, add(operator.mul, query, factor), add(torch.transpose, key, -2, -1))
     if mask is not None:
-        scores = add(masked, scores, mask)
+        scores = add(masked, scores, add(finite, mask))
     weights = add(F.softmax, scores, -1)
     if dropout is not None:
         weights = add(F.dropout, weights, *dropout)
@@ -142,8 +144,13 @@ def inverse_root_of_length(rows: torch.Tensor) -> float:
 def masked(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Scores of attention with a mask: numbers to add, or True where a score counts."""
     if mask.dtype == torch.bool:
-        return scores.masked_fill(mask.logical_not(), -math.inf)
+        return scores.masked_fill(mask.logical_not(), FAR_BELOW)
     return scores + mask
+
+
+def finite(mask: torch.Tensor) -> torch.Tensor:
+    """A mask with −10⁴ in place of −∞, which no codes hold; the exponential of both is 0."""
+    return mask if mask.dtype == torch.bool else mask.clamp(min=FAR_BELOW)
 
 
 def _group_norm(add: _Adder, x: Any, settings: Any) -> _Last:

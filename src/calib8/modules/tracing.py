@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from calib8.errors import UnsupportedModelError, UsageError
-from calib8.modules.attention_modules import spell_out_attention
+from calib8.modules.attention_modules import fill_finitely, spell_out_attention
 from calib8.modules.decompose import decompose
 from calib8.modules.example_sizes import ExampleSizes
 from calib8.modules.modes import OWNER, SOURCE, follow_mode, in_mode
@@ -93,6 +93,7 @@ def trace(module: nn.Module, inputs: int | None = None, *, example: Sequence[Ten
     traced.meta[FIXED_SIZES] = tracer.sizes.asked
     make_out_of_place(traced)
     spell_out_attention(traced)
+    fill_finitely(traced)
     decompose(traced)
     graph.eliminate_dead_code()
     traced.recompile()

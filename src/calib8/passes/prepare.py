@@ -20,6 +20,7 @@ from calib8.parameters import nearest, parameter
 from calib8.passes.branches import decided
 from calib8.passes.choices import with_one_choice
 from calib8.passes.converter_names import converter_names
+from calib8.passes.finite_masks import finite_masks
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.fold_rows import fold_behind_bias, fold_behind_reshape
 from calib8.passes.fold_sums import fold_behind_sum
@@ -70,6 +71,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     fuse_layer_norm,
     fuse_lengths,
     fuse_softmax,
+    finite_masks,
     fold_affine,
     fold_behind_reshape,
     fold_behind_bias,

@@ -1,6 +1,7 @@
 """From a calibration table to the ranges that the quantizers get: what only the graph can tell.
 
-1. fixed       Softmax, Sigmoid → [0, 1), Tanh → [−1, 1): their limits are known, no data needed
+1. fixed       Softmax, Sigmoid → [0, 1), Tanh → [−1, 1): their limits are known, no data needed; what a
+               mask put below all scores has no codes of its own (``passes/masked_scores``)
 2. handed up   an op that moves codes or takes their maximum keeps them: the value before it, if nobody
                else reads it, takes the range behind it
 3. shared      ops that need one scale on all sides: every class takes the hull of its members
@@ -26,6 +27,7 @@ from calib8.errors import TableError
 from calib8.model.graph import activation_inputs, constant, input_at, scalar_constant, sole_consumer
 from calib8.ops.groups import CLAMPS, CODE_PRESERVING_OPS, LIMITED, PERMUTING, RESHAPING
 from calib8.ops.questions import clips, joins, pads, resizes
+from calib8.passes.masked_scores import cut_masked_scores
 from calib8.passes.place import Placement, clip_limits
 from calib8.passes.recurrent_nodes import is_recurrent
 from calib8.passes.wide_ranges import with_wide_ranges
@@ -122,6 +124,7 @@ def _before_sharing(
     ranges = {name: table.entries[name].range.widened_to_zero() for name in placement.readers}
     given = {name for name in ranges if table.entries[name].method == GIVEN}
     fixed = _fix(model, ranges, scheme.activations, given)
+    cut_masked_scores(model, ranges, table.entries, given)
     _hand_up(model, placement, ranges, {*fixed, *given})
     return ranges, fixed, given
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,12 @@ from calib8.training.preparing import prepared_graph
 from calib8.training.simulated_model import SimulatedModel, folded_layers, keep_norms_frozen
 
 Codes: TypeAlias = npt.NDArray[Any]
+
+STATISTICS: Final = ("running_mean", "running_var", "minimum", "maximum")
+"""Buffers that training moves."""
+
+UNCHANGED: Final = 1e-4
+"""Factors of a layer that no node behind it has changed differ by roundings of float32 alone."""
 
 
 def freeze(model: nn.Module) -> None:
@@ -117,8 +123,13 @@ def _settled(model: SimulatedModel) -> tuple[Candidate, PreparedModel]:
 
 
 def _check_finite(model: SimulatedModel) -> None:
+    """Refuses parameters and statistics that training has spoilt; buffers may be masks with −∞."""
+    learned = {name for name, _ in model.named_parameters()}
     for name, value in model.state_dict().items():
-        if isinstance(value, Tensor) and value.is_floating_point() and not bool(torch.isfinite(value).all()):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            continue
+        own = name in learned or name.rpartition(".")[2] in STATISTICS
+        if bool((~value.isfinite() if own else value.isnan()).any()):
             raise ModelError(
                 f"parameter '{name}'", "holds NaN or infinite values", "Go back to a checkpoint before it did"
             )
@@ -141,12 +152,15 @@ def _layers(model: SimulatedModel) -> dict[str, tuple[SimulatedLayer, Tensor]]:
 
 
 def _factors(model: SimulatedModel, prepared: ir.Model) -> dict[str, Tensor]:
-    """Node of a layer with constants folded behind it → what they multiply each channel with, float64 [C]."""
-    parts = {plan.node for plan in model.calib8.plan.layers if not plan.whole}
+    """Node of a layer with constants folded behind it → what they multiply each channel with, float64 [C].
+
+    Of layers that are ``whole`` those alone that a node behind them, such as x · 2, has changed.
+    """
+    whole = {plan.node: plan.whole for plan in model.calib8.plan.layers}
     layers = _layers(model)
     found = {}
     for node in prepared.graph:
-        if node.name not in parts:
+        if node.name not in whole or node.name not in layers or constant(node.inputs[1]) is None:
             continue
         layer, weight = layers[node.name]
         stored = constant(node.inputs[1])
@@ -157,7 +171,9 @@ def _factors(model: SimulatedModel, prepared: ir.Model) -> dict[str, Tensor]:
         folded = torch.from_numpy(np.array(stored, np.float64)).to(ours.device).reshape(weight.shape)
         squares = (ours * ours).sum(1)
         factors = (ours * folded.movedim(layer.axis, 0).flatten(1)).sum(1) / squares
-        found[node.name] = torch.where(squares == 0.0, 1.0, factors)
+        factors = torch.where(squares == 0.0, 1.0, factors)
+        if not whole[node.name] or bool((factors - 1.0).abs().max() > UNCHANGED):
+            found[node.name] = factors
     return found
 
 
