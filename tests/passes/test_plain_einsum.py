@@ -39,6 +39,22 @@ def test_products(equation: str, reshapes: int, free: bool) -> None:
     assert made["MatMul"] == 1 and made["Reshape"] == reshapes and "Einsum" not in made
 
 
+@pytest.mark.parametrize("equation", ["bhid,hjd->bhij", "bchid,hjd->bchij", "bchid,ijd->bchij"])
+def test_rows_of_unknown_number_stand_before_the_stack(equation: str) -> None:
+    """Positions of ViTDet with a free batch: the constant matrices are repeated for every sample."""
+    left, right = equation.split("->")[0].split(",")
+    sizes = ["N", *shape(left)[1:]]
+    inputs = f"float[{', '.join(map(str, sizes))}] x"
+    body = f'y = Einsum<equation="{equation}">(x, z)'
+    model = graph(
+        inputs, f"float[{', '.join('ABCDE'[: len(left)])}] y", body, {"z": normal(*shape(right), seed=1)}
+    )
+    feeds = {"x": normal(*shape(left))}
+    expected = run(model, feeds)
+    assert plain_einsum(model) == 1 and ops(model)["Reshape"] == 0
+    assert relative_difference(expected, run(model, feeds)) < 1e-5
+
+
 @pytest.mark.parametrize(
     "equation", ["bid->bdi", "bii,bid->bd", "bd,bd->b", "bid,bjd->bi", "...d,dj->...j", "id,jd"]
 )

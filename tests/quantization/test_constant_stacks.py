@@ -18,12 +18,16 @@ from small_nets import Net
 IMAGE = (1, 4, 6, 6)
 
 
-def positions() -> onnx.ModelProto:
+def positions(batch: int | str = 1) -> onnx.ModelProto:
     """Every row of an image by a matrix of its own, as ViTDet and MViT v2 add positions to attention."""
-    net = Net(shape=IMAGE)
+    net = Net(shape=(batch, *IMAGE[1:]))
     rows = net.op("Transpose", net.op("Relu", net.conv("x", 4, 8, name="stem")), perm=[0, 2, 3, 1])
     product = net.op("Einsum", rows, net.weight(6, 5, 8), equation="bhwc,hkc->bhwk", name="rows")
     return net.model(net.conv(net.op("Transpose", product, perm=[0, 3, 1, 2]), 5, 2, name="last"))
+
+
+def of_a_free_batch() -> onnx.ModelProto:
+    return positions("N")
 
 
 def tokens_mixed() -> onnx.ModelProto:
@@ -37,7 +41,7 @@ def tokens_mixed() -> onnx.ModelProto:
     return net.model(net.conv(y, 8, 2, name="last"))
 
 
-@pytest.mark.parametrize(("build", "products"), [(positions, 1), (tokens_mixed, 2)])
+@pytest.mark.parametrize(("build", "products"), [(positions, 1), (of_a_free_batch, 1), (tokens_mixed, 2)])
 def test_no_float_part_and_the_bits_of_the_reference(
     build: Callable[[], onnx.ModelProto], products: int
 ) -> None:
@@ -53,6 +57,10 @@ def test_no_float_part_and_the_bits_of_the_reference(
         np.testing.assert_array_equal(given, run_program(session.program, sample)[0])
         wanted = exact.run(sample)[0]
         assert np.abs(given - wanted).max() <= 0.05 * np.ptp(wanted)
+    if build is of_a_free_batch:
+        three = np.concatenate([sample["x"] for sample in samples[:3]])
+        single = [session.run(None, sample)[0] for sample in samples[:3]]
+        np.testing.assert_array_equal(session.run(None, {"x": three})[0], np.concatenate(single))
 
 
 def stacks(model: ir.Model) -> list[ir.Value]:

@@ -3,6 +3,7 @@
     Einsum("bhid,bhjd->bhij", q, k)   →   MatMul(q, Transpose(k))
     Einsum("bcn,bnk->bck")            →   MatMul
     Einsum("nchw,oc->nohw")           →   Transpose, MatMul, Transpose
+    Einsum("nhwc,hkc->nhwk")          →   MatMul(x, Transpose(k)), n free
 
 An index stands in both tensors and the result (b: a stack of matrices), in both tensors alone (d: summed up),
 in one of them and the result (i: rows of the left, j: columns of the right matrix). Other ones stay.
@@ -67,9 +68,11 @@ def _rewritten(graph: ir.Graph, node: ir.Node) -> bool:
         a, b, product = b, a, _exchanged(product)
     assert a is not None and b is not None
     sizes = _sizes(product, a, b)
-    # without a stack the right matrix is one for all: rows but the last are a stack of the left side alone
-    stack = product.stack or product.rows[:-1]
-    rows = product.rows if product.stack else product.rows[-1:]
+    # Without a stack the right matrix is one for all: rows but the last are a stack of the left side alone.
+    # So they are in front of a stack, where they cannot be joined: MatMul repeats the right one for them.
+    alone = not product.stack or None in map(sizes.get, product.rows)
+    stack = product.rows[:-1] + product.stack if alone else product.stack
+    rows = product.rows[-1:] if alone else product.rows
     if any(
         len(part) > 1 and None in map(sizes.get, part) for part in (rows, product.columns, product.summed)
     ):
@@ -77,7 +80,7 @@ def _rewritten(graph: ir.Graph, node: ir.Node) -> bool:
     left = _matrix(graph, node, a, product.left, (stack, rows, product.summed), sizes)
     right = _matrix(graph, node, b, product.right, (product.stack, product.summed, product.columns), sizes)
     made = _added(graph, node, "MatMul", [left, right])
-    order = product.stack + product.rows + product.columns
+    order = stack + rows + product.columns
     if len(rows + product.columns) > 2:
         apart = [*_apart(rows, sizes, 0), *_apart(product.columns, sizes, -1)]
         made = _reshaped(graph, node, made, [*[0] * len(stack), *apart])

@@ -190,7 +190,9 @@ def _refusal(name: str, problems: list[tuple[str, str]]) -> UnsupportedModelErro
     ]
     parts = "1 part has" if len(problems) == 1 else f"{len(problems)} parts have"
     quantized = f"{parameter('target', 'tflite')}, without {parameter('keep_float')}"
-    cure = f"Quantize these too ({quantized}), or leave them out of the model"
+    cure = (
+        f"Quantize these too ({quantized}) if they were kept in float, use another target, or leave them out"
+    )
     return UnsupportedModelError(name, f"{parts} no form in TFLite: {'; '.join(listed)}", cure)
 
 
