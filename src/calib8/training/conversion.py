@@ -163,6 +163,8 @@ def _factors(model: SimulatedModel, prepared: ir.Model) -> dict[str, Tensor]:
         if node.name not in whole or node.name not in layers or constant(node.inputs[1]) is None:
             continue
         layer, weight = layers[node.name]
+        if layer.product is None:
+            continue  # a BatchNorm alone
         stored = constant(node.inputs[1])
         assert stored is not None
         if _is_transposed(node, layer, stored):
