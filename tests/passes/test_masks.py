@@ -68,6 +68,13 @@ def test_ranges_end_below_the_scores() -> None:
         ranges = {"m": Range(-103.0, 5.0)}
         cut_masked_scores(model, ranges, entries, given)
         assert ranges["m"] == wanted
+    mask[3] = LOWEST  # a row that sees nothing
+    for axis, wanted in ((2, Range(-3.0 + 0.5 - MARGIN, 4.5)), (1, Range(-103.0, 5.0))):
+        text = f"m = Add (x, k) y = Softmax <axis = {axis}> (m)"
+        model = graph(f"float[2,{SIZE},{SIZE}] x", f"float[2,{SIZE},{SIZE}] y", text, {"k": mask})
+        ranges = {"m": Range(-103.0, 5.0)}
+        cut_masked_scores(model, ranges, entries, ())
+        assert ranges["m"] == wanted
     ranges = {"m": Range(-6.0, 5.0)}  # a mask that is none
     cut_masked_scores(model, ranges, entries, ())
     assert ranges["m"] == Range(-6.0, 5.0)
