@@ -20,6 +20,9 @@ SIZE = 8
 CAUSAL = np.triu(np.ones((SIZE, SIZE), bool), 1)
 """What is not seen."""
 
+BLIND = ~CAUSAL & (np.arange(SIZE) != 3)[:, None]
+"""What is seen where one row sees nothing."""
+
 BODIES: dict[str, tuple[str, dict[str, Array]]] = {
     "added": ("m = Add (x, k) y = Softmax (m)", {"k": np.where(CAUSAL, -np.inf, 0).astype(np.float32)}),
     "added from the left": (
@@ -51,10 +54,18 @@ def test_masks_become_finite_addends(body: str) -> None:
         ("m = Add (x, k) y = Relu (m)", np.where(CAUSAL, -np.inf, 0).astype(np.float32)),
         ("m = Add (x, k) y = Softmax (m)", np.where(CAUSAL, np.inf, 0).astype(np.float32)),
         ("m = Where (k, x, f) y = Softmax (m)", ~CAUSAL),
+        (
+            "m = Where (k, x, far) y = Softmax (m)",
+            ~CAUSAL & (np.arange(SIZE) != 3)[:, None],
+        ),  # a row sees nothing
+        ("m = Where (k, x, far) y = Softmax <axis = 1> (m)", ~CAUSAL),
+        ("m = Add (x, k) y = Softmax (m)", np.where(BLIND, 0, -1e9).astype(np.float32)),
+        ("m = Add (x, k) y = Softmax (m)", (1000 * normal(SIZE, SIZE) - 2e4).astype(np.float32)),
     ],
 )
 def test_others_stay(text: str, k: Array) -> None:
-    constants: dict[str, Array] = {"k": k} | ({"f": np.float32(-3.0)} if "Where" in text else {})
+    constants: dict[str, Array] = {"k": k, "f": np.float32(-3.0), "far": np.float32(-1e9)}
+    constants = {name: array for name, array in constants.items() if f"{name}" in text.replace("Softmax", "")}
     model = graph(f"float[2,{SIZE},{SIZE}] x", f"float[2,{SIZE},{SIZE}] y", text, constants)
     assert finite_masks(model) == 0
 

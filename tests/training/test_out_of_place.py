@@ -108,8 +108,23 @@ def part_added_to(_: Any, x: Tensor) -> Tensor:
     return y + x
 
 
+def odd_parts(_: Any, x: Tensor) -> Tensor:
+    y = x + 0.5
+    y[:, 2:0] = 9.0
+    y[:, -1:2] = 9.0
+    y[:, 0] = (x[:, 1] * 2)[None]
+    y[:, 1:3] = x[:, 0:2].double()
+    return y
+
+
+def whole_numbers(_: Any, x: Tensor) -> Tensor:
+    y = (x * 10).long()
+    y[:, 1:3] = x[:, 1:3] * 3
+    return y.float() + x
+
+
 IN_PLACE = [reads_after_relu, two_names, in_a_list, on_a_view, halves, to_an_output, sizes, powers]
-ASSIGNED = [shifted, numbers_and_ends, other_indices, part_added_to]
+ASSIGNED = [shifted, numbers_and_ends, other_indices, part_added_to, odd_parts, whole_numbers]
 
 
 @pytest.mark.parametrize("function", [*IN_PLACE, *ASSIGNED])

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from calib8.errors import UnsupportedModelError
+
 
 def assigned(x: torch.Tensor, index: Any, value: Any) -> torch.Tensor:
     """What x is behind ``x[index] = value``."""
@@ -52,9 +54,18 @@ def box_of(index: Any) -> Box | None:
         whole = isinstance(one, slice) and one.step in (None, 1)
         if not whole or not all(isinstance(end, int | None) for end in (one.start, one.stop)):
             return None
+        if not _is_ahead(one.start or 0, one.stop):
+            return None
         if one.start or one.stop is not None:
             cuts.append((axis, one.start or None, one.stop))
     return Box(tuple(cuts), tuple(lost))
+
+
+def _is_ahead(start: int, stop: int | None) -> bool:
+    """Whether the places of a slice are in order whatever the size; 1:-1 of two places and more."""
+    if stop is None or (start >= 0 > stop):
+        return True
+    return (start < 0) == (stop < 0) and start <= stop
 
 
 def put_together(
@@ -80,9 +91,16 @@ def _taken(
 
 
 def filling(region: torch.Tensor, value: Any, lost: tuple[int, ...]) -> torch.Tensor:
-    """A value in the sizes of what it replaces, of which some axes are numbers of an index."""
+    """A value in the sizes and the type of what it replaces, of which some axes are numbers of an index.
+
+    Raises:
+        UnsupportedModelError: it replaces nothing.
+    """
+    if 0 in region.shape:
+        raise UnsupportedModelError("x[index] = value", "assigns to no place at these sizes", "Leave it out")
     if isinstance(value, torch.Tensor) and value.shape == region.shape:
-        return value
+        return value.to(region.dtype)
     sizes = [size for axis, size in enumerate(region.shape) if axis not in lost]
     number = torch.as_tensor(value, dtype=region.dtype, device=region.device)
+    number = number.reshape(number.shape[max(number.dim() - len(sizes), 0) :])  # axes of 1 before the others
     return number.expand(sizes).reshape(region.shape)

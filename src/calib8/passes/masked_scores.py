@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import constant, int_attribute, rank, sole_consumer
+from calib8.model.graph import constant, sole_consumer
 from calib8.ops.questions import adds
-from calib8.passes.finite_masks import LOWEST
+from calib8.passes.finite_masks import LOWEST, is_over_rows
 from calib8.table import Range, TableEntry
 
 MARGIN: Final = 10.0
@@ -45,7 +45,7 @@ def cut_masked_scores(
         reader = sole_consumer(node.outputs[0])
         arrays = [constant(value) for value in node.inputs]
         mask = next((array for array in arrays if array is not None and array.ndim > 0), None)
-        if reader is None or not _over_rows(reader) or mask is None or mask.size == 0:
+        if reader is None or not is_over_rows(reader) or mask is None or mask.size == 0:
             continue
         scores = node.inputs[1 if arrays[0] is not None else 0]
         before = entries.get("" if scores is None else scores.name or "")
@@ -59,9 +59,3 @@ def cut_masked_scores(
         if ranges[name].min < min(least, 0.0):
             most = float(np.max(mask)) + before.range.max
             ranges[name] = Range(min(least, 0.0), max(most, 0.0))
-
-
-def _over_rows(node: ir.Node) -> bool:
-    """A Softmax over the last axis."""
-    axis, axes = int_attribute(node, "axis", -1), rank(node.outputs[0])
-    return node.op_type == "Softmax" and (axis == -1 or (axes is not None and axis == axes - 1))
